@@ -2,21 +2,20 @@
 # # 10 · Attention at scale
 #
 # **You will**
-# - compare computing time with memory time, to see which of them limits reading a prompt and which
-#   limits writing an answer;
-# - write the sums of a softmax that reads its scores in pieces, and see attention built on them
-#   that never holds its matrix;
-# - compute how long the next token takes for one user and for many;
-# - split a layer, or its attention, between real processes, and get the numbers of one process.
 #
-# Core path: 80 to 120 minutes, in two sittings. Going further: 20. Exercises: 72. A good place to
+# - find out, with two divisions, why a model reads quickly and writes slowly;
+# - read a softmax in pieces, and see attention that never holds its matrix;
+# - compute how long the next token takes, for one user and for many;
+# - split attention between real processes, and get the numbers of one.
+#
+# Core path: 65 to 100 minutes, in two sittings. Going further: 25. Exercises: 72. A good place to
 # stop is after *What the roofline says*.
 #
 # Builds on chapters 6, 8 and 9. *Dive into Deep Learning* (D2L) has the operation in section 11.3
 # and data parallel training in sections 13.5 and 13.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 65½ minutes, for two lectures. The first, of 33, ends after *What the roofline says*. The slides
+# 61 minutes, for two lectures. The first, of 32½, ends after *What the roofline says*. The slides
 # of *Going further* come after the summary. No GPU is needed: every figure for one is published or
 # stored from a run, and its slide says which.
 
@@ -32,8 +31,7 @@ import matplotlib.pyplot as plt
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from matplotlib.colors import ListedColormap
-from matplotlib.patches import FancyBboxPatch, Polygon, Rectangle
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from d2l_attention import causal_mask, dot_product_attention
 from d2l_attention.scale.cache_size import PUBLISHED
@@ -61,8 +59,9 @@ from d2l_attention.views.palette import (
     PALE,
     QUERY,
     RULE,
-    SERIES,
+    TINT,
     VALUE,
+    WEIGHT,
 )
 from d2l_attention.views.plots import set_style
 
@@ -73,29 +72,31 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## What you need
 #
-# - **Scores and weights** (chapter 3). A query gets the weighted sum $\sum_j \alpha_j v_j$ of the
-#   values $v_j$, where the weights $\alpha_j$ are the softmax of its scores $a_j$.
-# - **Heads** (chapter 6). A layer of width $D$ has $H$ heads of size $d = D / H$, which work side
-#   by side until $W_o$ mixes their outputs.
+# - **Weights** (chapter 3). A query gets the sum $\sum_j \alpha_j v_j$ of the values $v_j$, where
+#   the weights $\alpha_j$ are the softmax of its scores $a_j$.
+# - **Heads** (chapter 6). A layer's heads, of $d$ numbers each, work side by side until $W_o$ mixes
+#   their outputs.
 # - **Cache** (chapters 8 and 9). A model that writes keeps the keys and values of all tokens so
-#   far. Llama 3.1 8B has 32 heads of queries, but only 8 key-value heads.
+#   far. Llama 3.1 8B has only 8 key-value heads for 32 heads of queries.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Why does the next token take 5 ms?
 #
-# A chat reads a long prompt in a moment, but then it writes its answer token by token and takes
-# several milliseconds for each. To see why, take Llama 3.1 8B, whose 8 billion parameters have 2
-# bytes each, on an H100, the GPU on which it was trained. For each token, nearly every parameter
-# takes part in one product and one sum, which makes some 16 billion operations. To use the
-# parameters, however, the GPU must first carry all 16 GB of them over from its memory. By NVIDIA's
-# data sheet it computes at most 989 trillion operations per second and carries 3.35 TB. At best it
-# does both at once, so the longer of the two times decides:
+# A chat reads your long prompt in a moment. Then it writes its answer token by token, and each of
+# them takes several milliseconds. Why is writing so slow?
+#
+# Take Llama 3.1 8B, whose 8 billion parameters have 2 bytes each, on an H100, the GPU on which it
+# was trained. For each token, nearly every parameter takes part in one product and one sum, which
+# makes some 16 billion operations. But before the GPU can use the parameters, it must carry all 16
+# GB of them over from its memory. By NVIDIA's data sheet it computes at most 989 trillion
+# operations per second and carries 3.35 TB. At best it does both at once, so the longer of the two
+# times decides:
 #
 # $$\text{time} \ge \max\!\left(\frac{16 \cdot 10^9}{989 \cdot 10^{12}},\;
 # \frac{16 \cdot 10^9}{3.35 \cdot 10^{12}}\right) \text{s} = \max(0.016, 4.8) \text{ ms}
 # = 4.8 \text{ ms}$$
 #
-# Nearly all of this time, the arithmetic waits: writing a token is **memory-bound**.
+# For nearly all of this time the arithmetic waits: writing a token is **memory-bound**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Write the two quotients on the board and leave them there, because all of the chapter
@@ -104,7 +105,9 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A whole prompt in one step
 #
-# All tokens of a prompt are computed in one step, and this step carries the parameters only once.
+# A prompt is different, because all its tokens are known at once. In **prefill**, the model
+# computes them in one step, which carries the parameters only once. In **decoding**, when it
+# writes, each step computes one token.
 #
 # **Predict.** A prompt has 8,192 tokens. Does its step take 8,192 times as long as that of one
 # token?
@@ -120,10 +123,10 @@ for T in (1, 295, 8192):  # tokens in one step
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # No, only 28 times as long. Up to 295 tokens the memory decides, and the step takes the same 4.8
-# ms. Beyond them it is **compute-bound**, and each further token adds 0.016 ms. **By these two
+# ms. Beyond that it is **compute-bound**, and each further token adds 0.016 ms. **By these two
 # times, writing a token for a single user takes 295 times as long as reading one of a long
-# prompt.** Both times are lower bounds, and they leave out attention, whose matrix of scores we
-# turn to first.
+# prompt.** Both times are lower bounds, and so far they leave out attention. Let us see what it
+# adds.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The score matrix of a novel
@@ -136,17 +139,17 @@ for T in (1, 295, 8192):  # tokens in one step
 # Draws the matrices of a head, a layer and all layers as areas beside the memory of an H100
 tokens = 100_000
 one_head = tokens**2 * 4 / 1e12  # TB
-figure, ax = plt.subplots(figsize=(10.5, 3.9))
+figure, ax = plt.subplots(figsize=(11, 6.4))
 areas = {"an H100": (0.08, 0.4), "one head": (one_head, 2.6)}
 areas |= {"one layer": (32 * one_head, 4.4), "all layers": (32**2 * one_head, 6.8)}
 for name, (size, x) in areas.items():
-    color = INK if name == "an H100" else RULE
+    fill, edge = (INK, INK) if name == "an H100" else (TINT, WEIGHT)  # weights, mostly
     side = math.sqrt(size)
-    ax.add_patch(Rectangle((x, 0), side, side, facecolor=color, edgecolor=INK))
-    ax.text(x + side / 2, -0.25, f"{name}\n{size:.2g} TB", ha="center", va="top", fontsize=13)
-ax.set(xlim=(-0.6, 13.3), ylim=(-1.6, 6.5), aspect="equal")
+    ax.add_patch(Rectangle((x, 0), side, side, facecolor=fill, edgecolor=edge, lw=2))
+    ax.text(x + side / 2, -0.25, f"{name}\n{size:.2g} TB", ha="center", va="top", fontsize=16)
+ax.set(xlim=(-0.6, 13.3), ylim=(-1.4, 6.5), aspect="equal")
 ax.axis("off")
-ax.set_title("Two heads of one layer fill an H100, and the model has 1,024")
+ax.set_title("Two heads of one layer fill an H100, and the model has 1,024", fontsize=18)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -155,11 +158,11 @@ plt.show()
 # times.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# All 1,024 heads together need 41 TB, which training would keep for the backward pass. Reading can
-# drop a layer's matrices when it is done, but the scores of a single layer already take 1.3 TB, and
-# its weights another 1.3 TB. (Causal attention uses half of each matrix, which plain code computes
-# whole.) And yet this model reads 128K tokens (Llama Team, 2024), each of which sees all tokens
-# before it.
+# All 1,024 heads together need 41 TB, which training would keep for the backward pass. Reading
+# needs them one layer at a time, but a single layer already takes 2.6 TB for scores and weights,
+# and an H100 has 0.08. (Causal attention uses half of each matrix, which plain code computes
+# whole.) And yet this model reads 128K tokens (Llama Team, 2024), so it cannot be holding such a
+# matrix.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room do the product before you show the areas: $10^5 \cdot 10^5 \cdot 4$ for
@@ -167,8 +170,7 @@ plt.show()
 # and changes how it is computed.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **Plain** attention is the formula of chapter 3. We divide the queries by $\sqrt d$ rather than
-# the scores, because there are usually far fewer numbers in them:
+# **Plain** attention, the formula of chapter 3, does hold it:
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -177,87 +179,13 @@ def plain_attention(queries, keys, values):  # (*, Q, d), (*, K, d), (*, K, V) -
     return scores.softmax(dim=-1) @ values
 
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The memory of plain and fused attention
-#
-# **Fused** attention, here PyTorch's `scaled_dot_product_attention`, runs all steps as one, piece
-# by piece. We measure one head with $d = 64$, each kind in a new process.
-
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Defines how the memory and the time of a new process are measured
-def peak_mib():
-    """The most memory that this process has ever held."""
-    status = Path("/proc/self/status")
-    if status.exists():  # Linux
-        return int(re.search(r"VmHWM:\s+(\d+)", status.read_text("utf-8"))[1]) / 2**10
-    try:
-        import resource
-    except ImportError:  # Windows
-        import psutil
-
-        return psutil.Process().memory_info().peak_wset / 2**20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # macOS counts bytes
-
-
-def costs(steps):
-    """A row (tokens, MiB above the start, ms of CPU time) for each (attend, tokens, backward)."""
-    torch.set_num_threads(1)
-
-    def milliseconds(attend, n, backward):
-        qkv = torch.randn(3, 1, 1, n, 64, requires_grad=backward)
-        started = time.process_time()
-        output = attend(*qkv)
-        if backward:
-            output.sum().backward()
-        return 1000 * (time.process_time() - started)
-
-    milliseconds(steps[0][0], 64, backward=True)  # wakes what sleeps
-    start, rows = peak_mib(), []
-    # Each takes more memory than the one before, so the peak is always that of the last one.
-    for attend, n, backward in steps:
-        repeats = 3 if n < 4096 else 1  # short ones are easily disturbed
-        took = min(milliseconds(attend, n, backward) for _ in range(repeats))
-        rows.append((n, peak_mib() - start, took))
-    return rows
-
-
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
-# Measures the memory of plain and fused attention at four lengths, each in a new process
-def all_steps(attend):
-    """Four lengths forward, and the last one forward and backward."""
-    return [*((attend, n, False) for n in sizes), (attend, sizes[-1], True)]
-
-
-sizes = [1024, 2048, 4096, 8192]
-kinds = {"plain": plain_attention, "fused": F.scaled_dot_product_attention}
-measured = {
-    kind: run_processes(costs, 1, steps=all_steps(attend))[0] for kind, attend in kinds.items()
-}
-print(f"{'tokens':>6}{'plain':>14}{'fused':>14}")
-for (n, plain, _), (_, fused, _) in zip(*(rows[:4] for rows in measured.values()), strict=True):
-    print(f"{n:6,}{plain:10.1f} MiB{fused:10.1f} MiB")
-
-plain, fused = ([mib for _, mib, _ in rows[:4]] for rows in measured.values())
-assert fused[3] / fused[1] < 8 < plain[3] / plain[1]  # four times the tokens
-assert plain[3] > 10 * fused[3]
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Twice the tokens make four times the pairs, and the memory of plain attention grows at nearly that
-# pace. That of fused attention at most about doubles: **it never holds the matrix, and yet it gives
-# the same output.**
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. A process remembers the most memory that it ever held, so each kind runs in a new one.
-# Ask how a softmax can be computed without its row: the next section does it.
-
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Online softmax: maximum and sum in one pass
 #
 # $$\alpha_j = \frac{e^{a_j - m}}{\sum_k e^{a_k - m}}, \qquad m = \max_k a_k$$
 #
-# The maximum $m$ and the sum need *all* scores of a row. On paper $m$ cancels, but in 32 bits we
-# need it, because $e^{100}$ is infinite there:
+# The maximum $m$ and the sum need *all* scores of a row. Could we at least leave $m$ out? On paper
+# it cancels, but in 32 bits $e^{100}$ is infinite:
 
 # %% slideshow={"slide_type": "fragment"}
 scores = torch.tensor([100.0, 101.0, 103.0])
@@ -271,8 +199,9 @@ print("softmax:  ", scores.softmax(dim=0))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One score at a time
 #
-# Take the scores $\ln 1$, $\ln 2$ and $\ln 4$, so that $e^{a}$ is 1, 2 and 4, and the values 7, 14
-# and 0. The answer must be $\frac17 \cdot 7 + \frac27 \cdot 14 + \frac47 \cdot 0 = 5$.
+# So we need the maximum, but can we begin before we know it? Take the scores $\ln 1$, $\ln 2$ and
+# $\ln 4$, so that $e^{a}$ is 1, 2 and 4, and the values 7, 14 and 0. The answer must be $\frac17
+# \cdot 7 + \frac27 \cdot 14 + \frac47 \cdot 0 = 5$.
 #
 # We read one score after the other and keep three numbers: the largest score so far, $m$; the sum
 # relative to it, $Z = \sum_j e^{a_j - m}$; and the **unnormalised** output $o = \sum_j e^{a_j - m}
@@ -328,9 +257,9 @@ print(f"Z = {Z:.2f}, o = {o:.2f}, o / Z = {o / Z:.1f}")
 # students now write the first two updates, of $m$ and $Z$, themselves (10.3).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Before you read our code, write the first two of these updates yourself, with a block of scores, a
-# tile, in place of a single one. `check` says what is right or wrong, `hint("10.3")` helps step by
-# step, and `solution("10.3")` shows all.
+# Before you read our code, write the first two of these updates yourself. In place of a single
+# score comes a block, a tile. `check` says what is right or wrong, `hint("10.3")` helps, and
+# `solution("10.3")` shows all.
 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
@@ -339,11 +268,10 @@ from d2l_attention.exercises import check, hint, solution
 # **10.3** · complete a function
 #
 # The scores of Q queries come in tiles, (Q, k) each, one at a time: `for tile in tiles:`. Return
-# the maximum (Q,) of each row over all tiles, and the total (Q,) of exp(score - maximum). Read the
-# tiles once and keep none of them. Both results are tensors of the tiles' dtype. Scores of 1,000
-# must not overflow, nor -1,000 vanish. Masked scores are -inf, maybe a whole tile, maybe all of a
-# row: then its total is 0, and its maximum does not matter.
-
+# the maximum (Q,) of each row over all tiles, and the total (Q,) of exp(score - maximum), as
+# tensors of the tiles' dtype. Read the tiles once and keep none of them. Scores of 1,000 must not
+# overflow, nor -1,000 vanish. Masked scores are -inf, maybe a whole tile, maybe all of a row: then
+# its total is 0, and its maximum does not matter.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Tiled attention
@@ -425,9 +353,9 @@ divided = "Divided once, o gives the output; the other queries go the same way"
 Player([*steps, State(divided, "Of 36 scores there were never more than four at once.", answers)])
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: six steps on an empty grid of 6 × 6 scores, with six queries at its left, keys and values
-# above it. A tile of 2 × 2 scores moves along the first two rows. At the right stand m, Z and o of
-# both rows: for each new tile Z and o shrink by a factor, 0.37 and 0.14, and then grow.*
+# *Figure: six steps on an empty grid of 6 × 6 scores. A tile of 2 × 2 scores moves along the first
+# two rows. At the right stand m, Z and o of both rows: for each new tile Z and o shrink by a
+# factor, 0.37 and 0.14, and then grow.*
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks fused attention, tiles and online softmax against the plain formulas
@@ -449,15 +377,14 @@ print("checked: all give the same")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## FlashAttention: all tiles in one kernel
 #
-# A GPU has little fast memory beside its arithmetic, and much slow memory further away. Plain
-# attention writes its matrix to the slow memory and reads it back, once as scores for the softmax
-# and once as weights for the average. With 8,192 tokens these four trips carry 1,024 MiB per head.
+# Tiles save memory. Can they also save time? A GPU has little fast memory beside its arithmetic,
+# and much slow memory further away. Plain attention writes first its scores and then its weights to
+# the slow memory, and reads them back. With 8,192 tokens these four trips carry 1,024 MiB per head.
 #
-# Our tiles avoid the matrix, but in Python the result of each line may go to the slow memory and
-# back. So **FlashAttention** runs the whole loop in one **kernel**, a program that the processor
-# runs in one go. Each tile is computed, used and overwritten in the fast memory, so that only
-# queries, keys, values and output need to travel. With $d = 64$ these are 2 MiB each. The picture
-# shows both, with the memories of an A100 (Dao et al., 2022, figure 1).
+# Our tiles avoid this, but in Python the result of each line may still travel. So
+# **FlashAttention** (Dao et al., 2022) runs the whole loop in one **kernel**, a program that the
+# processor runs in one go. Each tile is used and overwritten in the fast memory, and only queries,
+# keys, values and output travel, 2 MiB each with $d = 64$. Such attention is called **fused**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Draw arithmetic above and memory below, and let the room count the trips of the
@@ -465,8 +392,9 @@ print("checked: all give the same")
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws what travels between memory and arithmetic in plain and in fused attention
-figure, axes = plt.subplots(1, 2, figsize=(11, 3.8), width_ratios=[7, 4])
+figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), width_ratios=[7, 4])
 thin = [("Q", 1), ("K", 1), ("V", 1), ("output", -1)]  # up or down
+colours = {"Q": QUERY, "K": KEY, "V": VALUE, "output": OUTPUT}
 matrix = [("scores", -1), ("scores", 1), ("weights", -1), ("weights", 1)]
 titles = "Plain: the matrix makes four trips", "Fused: it never leaves the chip"
 for ax, trips, title in zip(axes, (thin[:2] + matrix + thin[2:], thin), titles, strict=True):
@@ -475,21 +403,24 @@ for ax, trips, title in zip(axes, (thin[:2] + matrix + thin[2:], thin), titles, 
         (0, "slow memory:\n40 GB, 1.5 TB/s"),
     ):
         ax.add_patch(Rectangle((-0.6, y), len(trips) + 0.2, 0.6, facecolor=PALE, edgecolor=GREY))
-        ax.text(len(trips) / 2 - 0.5, y + 0.28, name, ha="center", va="center", fontsize=12)
+        ax.text(len(trips) / 2 - 0.5, y + 0.28, name, ha="center", va="center", fontsize=14)
     for x, (name, way) in enumerate(trips):
-        arrow = {"arrowstyle": "-|>", "color": INK, "mutation_scale": 12}
+        color = colours.get(name, WEIGHT)
+        arrow = {"arrowstyle": "-|>", "color": color, "mutation_scale": 16}
         if (name, way) in matrix:
-            arrow |= {"arrowstyle": "simple", "mutation_scale": 35}
+            arrow |= {"arrowstyle": "simple", "mutation_scale": 40}
         ax.annotate("", (x, 1.5 + 0.8 * way), (x, 1.5 - 0.8 * way), arrowprops=arrow)
-        ax.text(x + 0.17, 1.5, name, rotation=90, va="center", fontsize=12)
-    ax.set(xlim=(-0.7, len(trips) - 0.3), ylim=(-0.1, 3.1), title=title)
+        ax.text(x + 0.17, 1.5, name, rotation=90, va="center", fontsize=15, color=color)
+    ax.set(xlim=(-0.7, len(trips) - 0.3), ylim=(-0.1, 3.1))
+    ax.set_title(title, fontsize=17)
     ax.axis("off")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two panels, arithmetic with its fast memory above, the slow memory below. Plain: thin
 # arrows bring Q, K and V up and the output down, and four thick ones take scores and weights down
-# and up. Fused: only the four thin arrows. The memories are an A100's, by Dao et al., 2022.*
+# and up. Fused: only the four thin arrows. The memories are an A100's, by Dao et al., 2022, figure
+# 1.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Compare with what the room counted: only thin arrows are left.
@@ -497,56 +428,112 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The time of fused attention
 #
-# **Predict.** From 2,048 tokens to 8,192, the memory of fused attention grows at most fourfold,
-# like $n$. Does its time also grow like $n$?
+# We measure PyTorch's fused kernel, `scaled_dot_product_attention`, beside plain attention and our
+# tiles: one head with $d = 64$ on this processor, each in a new process.
+#
+# **Predict.** With four times the tokens, the memory of fused attention grows at most fourfold.
+# Does its time also grow fourfold?
+
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Defines how the memory and the time of a new process are measured
+def peak_mib():
+    """The most memory that this process has ever held."""
+    status = Path("/proc/self/status")
+    if status.exists():  # Linux
+        return int(re.search(r"VmHWM:\s+(\d+)", status.read_text("utf-8"))[1]) / 2**10
+    try:
+        import resource
+    except ImportError:  # Windows
+        import psutil
+
+        return psutil.Process().memory_info().peak_wset / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # macOS counts bytes
+
+
+def costs(steps):
+    """A row (tokens, MiB above the start, ms of CPU time) for each (attend, tokens, backward)."""
+    torch.set_num_threads(1)
+
+    def milliseconds(attend, n, backward):
+        qkv = torch.randn(3, 1, 1, n, 64, requires_grad=backward)
+        started = time.process_time()
+        output = attend(*qkv)
+        if backward:
+            output.sum().backward()
+        return 1000 * (time.process_time() - started)
+
+    milliseconds(steps[0][0], 64, backward=True)  # wakes what sleeps
+    start, rows = peak_mib(), []
+    # Each takes more memory than the one before, so the peak is always that of the last one.
+    for attend, n, backward in steps:
+        repeats = 3 if n < 4096 else 1  # short ones are easily disturbed
+        took = min(milliseconds(attend, n, backward) for _ in range(repeats))
+        rows.append((n, peak_mib() - start, took))
+    return rows
+
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
-# Draws the memory and the time of plain, tiled and fused attention
+# Measures and draws the memory and the time of plain, tiled and fused attention
+def all_steps(attend):
+    """Four lengths forward, and the last one forward and backward."""
+    return [*((attend, n, False) for n in sizes), (attend, sizes[-1], True)]
+
+
+sizes = [1024, 2048, 4096, 8192]
 in_tiles = partial(plain_tiled_attention, block_size=256)
-measured["tiles"] = run_processes(costs, 1, steps=all_steps(in_tiles))[0]
-figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2))
+kinds = {"plain": plain_attention, "tiles": in_tiles, "fused": F.scaled_dot_product_attention}
+measured = {
+    kind: run_processes(costs, 1, steps=all_steps(attend))[0] for kind, attend in kinds.items()
+}
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 5))
 styles = {"plain": ("s--", GREY), "tiles": ("^-.", GREY), "fused": ("o-", INK)}
 for kind, (style, color) in styles.items():
     n, mib, ms = zip(*measured[kind][:4], strict=True)
-    left.loglog(n, mib, style, color=color, label=kind)
-    right.loglog(n, ms, style, color=color, label=kind)
-left.set(ylabel="MiB above the start", title="Fused: memory grows no faster than n")
-right.set(ylabel="ms of CPU time", title="Fused: time grows like n²")
+    for ax, heights in ((left, mib), (right, ms)):
+        ax.loglog(n, heights, style, color=color, markersize=9)
+        up = {"plain": 0, "tiles": -4, "fused": -8}[kind] if ax is right else -5
+        up += 4 * (ax is left and kind == "tiles") - 7 * (ax is left and kind == "fused")
+        place = {"xytext": (10, up), "textcoords": "offset points", "fontsize": 15}
+        ax.annotate(kind, (n[-1], heights[-1]), color=INK, **place)
+left.set(ylabel="MiB above the start")
+left.set_title("Fused: memory grows no faster than n", fontsize=17)
+right.set(ylabel="ms of CPU time")
+right.set_title("Fused: time grows like n²", fontsize=17)
 for ax in (left, right):
-    ax.set(xlabel="tokens")
+    ax.set(xlabel="tokens", xlim=(900, 15_000))
     ax.set_yticks([1, 10, 100, 1000], [1, 10, 100, 1000])
     ax.set_xticks(sizes, [f"{n:,}" for n in sizes])
     ax.minorticks_off()
-    ax.legend()
 plt.show()
 
-fused = measured["fused"]
+plain, fused = measured["plain"], measured["fused"]
 print("fused, 8,192 tokens against 2,048:", end=" ")
 print(f"memory {fused[3][1] / fused[1][1]:.1f} times, time {fused[3][2] / fused[1][2]:.1f} times")
-assert all(measured[kind][3][1] < measured["plain"][3][1] / 10 for kind in ("fused", "tiles"))
-assert fused[3][1] / fused[1][1] < 8 < fused[3][2] / fused[1][2]
-assert fused[3][2] < measured["plain"][3][2]
+assert all(measured[kind][3][1] < plain[3][1] / 10 for kind in ("fused", "tiles"))
+assert fused[3][1] / fused[1][1] < 8 and plain[3][1] / plain[1][1] > 6  # four times the tokens
+assert fused[3][2] / fused[1][2] > 8 and fused[3][2] < plain[3][2]
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two panels with logarithmic axes, 1,024 to 8,192 tokens, in the run shown. Memory: plain
 # attention rises steeply, like n², to more than 500 MiB; tiles and fused stay far below it. Time:
-# three steep lines, nearly parallel, the fused kernel lowest.*
+# three steep lines, the fused kernel lowest.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# No, it grows like $n^2$: four times the tokens are sixteen times the pairs, and every pair still
-# takes its multiplications. **A fused kernel makes the novel *possible*. It does not make it
+# No, its time grows like $n^2$: four times the tokens are sixteen times the pairs, and every pair
+# still takes its multiplications. **A fused kernel makes the novel *possible*. It does not make it
 # cheap.**
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. The sentence 'FlashAttention makes attention linear' is in many heads. Ask those
+# Four minutes. A process remembers the most memory that it ever held, so each kind runs in a
+# new one. The sentence 'FlashAttention makes attention linear' is in many heads. Ask those
 # who say it which multiplication was left out. Chapter 9's windows do leave some out.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The roofline: arithmetic or memory?
 #
-# Let us return to the two times of the beginning. Which of them is longer for attention depends on
-# how much is computed with each byte that is carried. This is the **intensity**, in operations per
-# byte.
+# Which of the two times is longer for attention, computing or carrying? This depends on how much is
+# computed with each byte that is carried: the **intensity**, in operations per byte.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask for the intensity of a sum of two long vectors: one operation for three
@@ -555,38 +542,10 @@ assert fused[3][2] < measured["plain"][3][2]
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Prefill and decoding
 #
-# A model reads a prompt with $n$ queries at once, which is called **prefill**. Then it writes its
-# answer token by token, and in each step one query meets the $n$ keys in the cache: **decoding**.
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the pairs of queries and keys in prefill and in three steps of decoding
-figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.2))
-titles = (
-    "Prefill: one step, n queries use each key",
-    "Decoding: one query per step, and the cache grows",
-)
-groups = [[(6, 6, 7.0)], [(6, 1, 7.6), (7, 1, 4.2), (8, 1, 0.8)]]  # keys, queries, top
-for ax, title, steps in zip(axes, titles, groups, strict=True):
-    for i, (keys, queries, top) in enumerate(steps):
-        ax.plot(range(keys), [top] * keys, "D", color=VALUE, markersize=10)
-        ax.plot(range(keys), [top - 0.9] * keys, "s", color=KEY, markersize=11)
-        for y in (top - 1.9 - row for row in range(queries)):
-            ax.plot(-1.2, y, "o", color=QUERY, markersize=12)
-            ax.plot(range(keys), [y] * keys, "s", color=PALE, mec=GREY, markersize=14)  # pairs
-        text = f"the cache,\nstep {i + 1}" if queries == 1 else "keys and\nvalues"
-        ax.text(keys - 0.3, top - 0.45, text, va="center", fontsize=12)
-    ax.set(xlim=(-2, 11), ylim=(-1.8, 8.4), title=title)
-    ax.axis("off")
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: left, prefill, six queries meet six keys and values in 36 pairs at once. Right, three
-# steps of decoding, in which one query meets the six, seven and eight keys and values of the
-# cache.*
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# A pair of query and key takes $4d$ operations: a product and a sum for each of the $d$ numbers of
-# the key, and the same for the value. In one head, with 2 bytes per number:
+# In prefill, $n$ queries meet $n$ keys in one step, so a key that has been carried serves all of
+# them. In decoding, a single query meets the $n$ keys in the cache. A pair of query and key takes
+# $4d$ operations: a product and a sum for each of the $d$ numbers of the key, and the same for the
+# value. In one head, with 2 bytes per number:
 #
 # | | operations | bytes | intensity |
 # |---|---|---|---|
@@ -611,15 +570,14 @@ assert abs(grouped.intensity - 4) < 0.01
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The roofline
 #
-# How many operations per second can a machine reach at the intensity $I$? Its arithmetic sets one
-# limit, and its memory another, because each byte that arrives allows $I$ operations. So the speed
-# is at most
+# Is an intensity of 1 low? A machine's arithmetic sets one limit, and its memory another, because
+# at the intensity $I$ each byte that arrives allows $I$ operations. So its speed is at most
 #
 # $$\min(\text{operations per second},\ \; \text{bytes per second} \cdot I).$$
 #
-# Drawn against $I$ this is a roof with a slope and a flat top (Williams et al., 2009), which meet
-# at the **ridge**, where both times are equal. Left of the ridge a step is memory-bound,
-# right of it compute-bound. An H100's ridge is at 989 / 3.35, the 295 of the beginning.
+# Drawn against $I$ this is a roof (Williams et al., 2009), whose slope and flat top meet at the
+# **ridge**, where both times are equal. Left of the ridge a step is memory-bound, right of it
+# compute-bound. An H100's ridge is at 989 / 3.35, the 295 of the beginning.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. By hand: a machine with 300 operations and 1 byte per second has its ridge at 300. At
@@ -628,9 +586,9 @@ assert abs(grouped.intensity - 4) < 0.01
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### This core and an H100
 #
-# The speeds of an H100 are NVIDIA's, for numbers of 2 bytes. We measure one core of this
-# machine with a product of matrices and a copy of 64 MiB. Its numbers take 4 bytes, which halves
-# every intensity of the table.
+# We measure one core of this machine with a product of matrices and a copy of 64 MiB. Its numbers
+# take 4 bytes, which halves every intensity of the table. An H100's speeds are NVIDIA's, for
+# numbers of 2 bytes.
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
@@ -667,10 +625,9 @@ for name, machine in (("core, 4-byte numbers", core), ("H100, 2-byte numbers", h
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Only fused prefill can. The ridge moves to 590, and fused prefill, with an intensity of up to
-# 1,024, stays right of it. Plain prefill (64) and decoding (1) were left of the ridge already, so
-# faster arithmetic does not help them. **Here faster arithmetic speeds up fused prefill, but not
-# decoding.** (We assume that the matrices do not fit into the fast memory, and that fused prefill
-# carries its keys about once.)
+# 1,024, stays right of it. Plain prefill (64) and decoding (1) were left of the ridge already.
+# **Here faster arithmetic speeds up fused prefill, but not decoding.** (We assume that the matrices
+# do not fit into the fast memory, and that fused prefill carries its keys about once.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the roofline says
@@ -692,25 +649,23 @@ with torch.no_grad():
     seconds = quickest(partial(F.scaled_dot_product_attention, query, keys, values))
     points["decoding"] = [(work.intensity, work.flops / seconds / 1e9)]
 
-figure, ax = plt.subplots(figsize=(10.5, 5.4))
+figure, ax = plt.subplots(figsize=(11, 6.2))
 line = torch.logspace(-1, 4.4, 200).tolist()
-for machine, text, color in (
-    (core, "this core, 4-byte numbers", INK),
-    (h100, "H100 (NVIDIA), 2-byte numbers", FAINT),
-):
+for machine, text, color in ((core, "this core", INK), (h100, "an H100", FAINT)):
     ax.loglog(line, [machine.attainable(x) / 1e9 for x in line], color=color)
-    y = machine.bytes_per_second * 0.17 / 1e9
-    ax.text(0.11, y, text, rotation=25, fontsize=12, color=color)
-styles = zip("os^", (1024, 64, 1), strict=True)
-style = {"color": GREY, "markersize": 10}
-for (name, spots), (mark, at_most) in zip(points.items(), styles, strict=True):
-    ax.loglog(*zip(*spots, strict=True), mark, label=name, **style)
-    ax.loglog([at_most], [h100.attainable(at_most) / 1e9], mark, mfc=GROUND, mew=2, **style)
-ax.loglog([], [], "o", mfc=GROUND, color=GREY, mew=2, label="at most, on an H100")
-ax.set(xlabel="intensity: operations per byte", ylabel="billion operations per second")
-ax.set_title("Decoding lies far left, where the roof is low", fontsize=16)
-ax.set_ylim(0.25, 3e6)
-ax.legend(loc="lower right", ncols=2)
+    ax.text(0.11, machine.bytes_per_second * 0.42 / 1e9, text, fontsize=16, color=color)
+for (name, spots), mark, at_most in zip(points.items(), "os^", (1024, 64, 1), strict=True):
+    ax.loglog(*zip(*spots, strict=True), mark, color=INK, markersize=11)
+    most = at_most, h100.attainable(at_most) / 1e9
+    ax.loglog(*most, mark, color=INK, mfc=GROUND, mew=2, markersize=11)
+    for spot in (spots[-1], most):
+        on_slope = name == "decoding" or (name, spot) == ("prefill, plain", most)
+        place = {"xytext": (14, -14) if on_slope else (0, -26), "textcoords": "offset points"}
+        ax.annotate(name, spot, ha="left" if on_slope else "center", fontsize=14, **place)
+ax.set_xlabel("intensity: operations per byte", fontsize=15)
+ax.set_ylabel("billion operations per second", fontsize=15)
+ax.set_title("Decoding lies far left, where the roof is low", fontsize=18)
+ax.set_ylim(0.8, 3e6)
 plt.show()
 
 best, plain, decoding = (
@@ -724,18 +679,17 @@ print(f"plain prefill of 2,048 tokens: its softmax takes {softmax:.0%} of the ti
 assert core.ridge > 0.5 and decoding < best / 2
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two rooflines with logarithmic axes, this core's and far above it an H100's, whose ridge
-# lies further right. Filled marks are measured on this core. Fused prefill lies far right near the
-# flat top. Plain prefill has an intensity near 16 and lies below the roof. Decoding lies far left,
-# below the slope. Hollow marks are what an H100 reaches at most with heads of 128 numbers, by
-# NVIDIA's two figures: fused prefill on the flat top, plain prefill and decoding on the slope.*
+# *Figure: two rooflines with logarithmic axes, this core's and far above it an H100's. Filled marks
+# are measured on this core: fused prefill near the flat top, plain prefill below the roof, decoding
+# far left and below the slope. Hollow marks are what an H100 reaches at most with heads of 128
+# numbers, by NVIDIA's two figures: fused prefill on the flat top, plain prefill and decoding on the
+# slope.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A roof is an upper bound. On this core, whose ridge is much lower than the H100's, plain prefill
-# lies right of it and still reaches only part of the arithmetic, because its steps run one after
-# the other: during the softmax, about a third of the time in the run shown, the products wait.
-# Decoding lies below its roof as well, and above all its roof is low. **To make decoding faster,
-# carry fewer bytes, or do more with each.**
+# A roof is only an upper bound. On this core, plain prefill lies right of the ridge and still
+# reaches only part of the arithmetic: during the softmax, about a third of the time in the run
+# shown, the products wait. Decoding lies below its roof as well, and above all its roof is low.
+# **To make decoding faster, carry fewer bytes, or do more with each.**
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Point at each cloud. The grey marks were measured on this core; the hollow ones are
@@ -749,63 +703,29 @@ assert core.ridge > 0.5 and decoding < best / 2
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The key-value cache in bytes
 #
-# What still grows with the novel is the key-value cache. In Llama 2 7B, each token keeps a key and
-# a value of 128 numbers in each of 32 heads of 32 layers. That is $2 \cdot 128 \cdot 32 \cdot 32$
-# numbers of 2 bytes, or half a MiB, so the novel's 100,000 tokens take 52 GB. All users share the
-# parameters, but each brings a cache. Here one cache outweighs all 14 GB of parameters, and a
-# second would not fit into an H100. Llama 3.1 8B, with a quarter of the key-value heads, needs 13
-# GB per user, which leaves room for four.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Llama 2 itself was trained with only 4,096 tokens. A server saves memory by keeping caches in
-# pages, which users whose prompts begin alike can share (Kwon et al., 2023).
+# With the matrix gone, what still grows with the novel is the key-value cache. In Llama 2 7B, each
+# token keeps a key and a value of 128 numbers in each of 32 heads of 32 layers. That is $2 \cdot
+# 128 \cdot 32 \cdot 32$ numbers of 2 bytes, or half a MiB, so the novel's 100,000 tokens take 52
+# GB. (Llama 2 itself was trained with only 4,096.) All users share the parameters, but each brings
+# a cache. This one outweighs all 14 GB of parameters, and a second would not fit into an H100. In
+# Llama 3.1 8B, which has a quarter of the key-value heads, a novel's cache takes 13 GB, which
+# leaves room for four.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Let the room multiply. The factor that is forgotten is the first 2, keys and
 # values. Then ask how many users fit beside the parameters of each model.
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws the cache of one token, and how many novels fit beside the parameters
-figure, (old, new, bars) = plt.subplots(1, 3, figsize=(11, 4), width_ratios=[4, 1, 3.4])
-for ax, heads, name in ((old, 32, "Llama 2 7B"), (new, 8, "Llama 3.1 8B")):
-    pair = torch.arange(2).repeat(32, heads)  # layers in rows, a key and a value for each head
-    colours = ListedColormap([KEY, VALUE])
-    ax.pcolormesh(pair, cmap=colours, edgecolors=GROUND, linewidth=0.5)
-    ax.set(xticks=[], yticks=[], xlabel=f"{heads} heads", title=name)
-old.set(ylabel="32 layers", xlabel="32 heads, a key and a value each")
-novels = [(14, 52, 1, "Llama 2 7B"), (16, 13, 4, "Llama 3.1 8B")]  # GB, GB, how many
-for x, (parameters, cache, count, _) in enumerate(novels):
-    bars.bar(x, parameters, color=RULE, edgecolor=INK, width=0.6)
-    bars.text(x, parameters / 2, "parameters", ha="center", va="center", fontsize=12)
-    for i in range(count):
-        bars.bar(x, cache, bottom=parameters + i * cache, color=PALE, edgecolor=INK, width=0.6)
-        y = parameters + (i + 0.5) * cache
-        bars.text(x, y, f"a novel, {cache}", ha="center", va="center", fontsize=12)
-bars.axhline(80, color=INK, linestyle="--")
-bars.set(ylabel="GB of an H100's 80", ylim=(0, 88), xlim=(-0.5, 1.5))
-bars.set_xticks(range(2), [name for *_, name in novels])
-figure.suptitle("A quarter of the key-value heads leaves room for four novels", fontsize=16)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: left, the cache of one token as a grid of keys and values, in 32 layers, for the 32 heads
-# of Llama 2 7B and the 8 key-value heads of Llama 3.1 8B. Right, the 80 GB of an H100: 14 GB of
-# parameters and one novel of 52 GB, or 16 GB of parameters and four novels of 13 GB each.*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Each cell is one vector of 128 numbers. A fifth novel would pass the line.
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The time for the next token
 #
-# With caches the opening question has a fuller answer. If memory is the limit, each step of
-# decoding carries the parameters once for all $B$ users, and the cache of each of them:
+# If you take one formula home, take this one. When memory is the limit, each step of decoding
+# carries the parameters once for all $B$ users, and the cache of each of them:
 #
 # $$\text{time for the next token} =
 # \frac{B \cdot \text{cache} + \text{parameters}}{\text{bytes per second}}$$
 #
-# Suppose each user has a conversation of 8,192 tokens. Then 59 users of Llama 3.1 8B would fit on
-# an H100, if nothing else needed memory.
+# With conversations of 8,192 tokens, 59 users of Llama 3.1 8B would fit on an H100, if nothing else
+# needed memory.
 #
 # **Predict.** When all 59 ask at once, how many times as long does each wait for a token as a
 # single user?
@@ -814,41 +734,41 @@ plt.show()
 # Three minutes with the vote. '59 times' and 'the same' are both said.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws the time for the next token, and the tokens of all users together, for more and more users
-figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8))
-for context, most, style in ((8192, 59, SERIES[0]), (tokens, 4, SERIES[1])):
-    cache = 2 * 32 * 8 * 128 * 2 * context / 1e9  # GB: keys and values, layers, heads, numbers
-    many = list(range(1, most + 1))
-    ms = [(B * cache + 16) / 3.35 for B in many]  # 16 GB of parameters
-    for ax, heights in ((left, ms), (right, [1000 * B / t for B, t in zip(many, ms, strict=True)])):
-        ax.loglog(many, heights, markevery=[0, -1], label=f"{context:,} tokens each", **style)
-        for x in (0, -1):
-            place = {"xytext": (8, -12), "textcoords": "offset points", "fontsize": 12}
-            ax.annotate(f"{heights[x]:,.{int(ax is left)}f}", (many[x], heights[x]), **place)
-right.set_ylim(70, 7000)
-left.set(ylabel="ms for the next token", ylim=(3, 40), title="Latency: each user waits longer")
-right.set(ylabel="tokens per second, all users", title="Throughput: together they get more")
-for ax, marks in ((left, [5, 10, 20]), (right, [100, 300, 1000, 3000])):
-    ax.set(xlabel="users at once", xlim=(0.8, 100))
-    ax.set_xticks([1, 4, 16, 59], [1, 4, 16, 59])
-    ax.set_yticks(marks, [f"{mark:,}" for mark in marks])
-    ax.minorticks_off()
-right.legend(loc="upper left")
+# Draws the time for the next token as parameters and caches, for more and more users
+figure, ax = plt.subplots(figsize=(11, 5.4))
+rows = [(1, 8192), (4, 8192), (16, 8192), (59, 8192), (1, tokens), (4, tokens)]
+for y, (B, context) in zip((0, 1, 2, 3, 4.6, 5.6), rows, strict=True):
+    cache = 2 * 32 * 8 * 128 * 2 * context / 3.35e9  # ms: keys and values, layers, heads, numbers
+    ax.barh(y, 16 / 3.35, height=0.8, color=RULE)  # 16 GB of parameters
+    starts = [16 / 3.35 + user * cache for user in range(B)]
+    for part, color in ((y - 0.2, VALUE), (y + 0.2, KEY)):
+        ax.barh([part] * B, cache, left=starts, height=0.4, color=color, edgecolor=GROUND, lw=0.8)
+    end = 16 / 3.35 + B * cache
+    ax.text(end + 0.3, y, f"{end:.1f} ms: {1000 * B / end:,.0f} tokens/s", va="center", fontsize=14)
+    ax.text(2.4, y, "parameters", ha="center", va="center", fontsize=14)
+    ax.text(-0.3, y, f"{B} user{'s' if B > 1 else ''}", ha="right", va="center", fontsize=14)
+    if (B, context) == (1, tokens):
+        ax.text(6.7, y - 0.2, "values", color=GROUND, ha="center", va="center", fontsize=13)
+        ax.text(6.7, y + 0.2, "keys", color=GROUND, ha="center", va="center", fontsize=13)
+ax.text(-5, 1.5, "8,192\ntokens\neach", ha="center", va="center", fontsize=14)
+ax.text(-5, 5.1, "a novel\neach", ha="center", va="center", fontsize=14)
+ax.set(xlim=(-6.2, 31.5), ylim=(6.2, -0.6), xticks=[])
+ax.axis("off")
+ax.set_title("The parameters are carried once, and each user adds one cache", fontsize=18)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two panels with logarithmic axes, over the number of users. With 8,192 tokens each, the
-# time for the next token grows from 5.1 ms for one user to 23.7 for 59, and the tokens per second
-# of all from 196 to 2,491. With 100,000 tokens each, from 8.7 ms to 20.4 for four users, and from
-# 115 to 196 tokens.*
+# *Figure: six bars of milliseconds. Each begins with the parameters' 4.8 ms, and each user adds the
+# keys and values of one cache. With 8,192 tokens each, one user waits 5.1 ms and 59 users 23.7,
+# while together they get 196 and 2,491 tokens per second. With a novel each, one user waits 8.7 ms
+# and four 20.4, for 115 and 196 tokens per second.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Each waits 4.6 times as long, and the GPU writes 12.7 times as many tokens per second. **The
+# Each waits only 4.6 times as long, and the GPU writes 12.7 times as many tokens per second. **The
 # parameters are carried anyway, so a further user adds only the time of one more cache.** So a
-# server weighs the **latency** for each user against the **throughput** for all. When every user
-# brings a novel, batching helps less, because two caches already outweigh the parameters that all
-# share: four users wait more than twice as long as one, and together get 1.7 times as many tokens.
-# All this is computed.
+# server weighs the **latency** for each user against the **throughput** for all. With a novel each,
+# four users together get only 1.7 times as many tokens as one, because their caches outweigh the
+# parameters. (All this is computed.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the numbers of the text, and that arithmetic is not the limit
@@ -863,6 +783,9 @@ assert (round(later, 1), round(59 / later, 1)) == (4.6, 12.7)
 assert 2 < novels < 2.5 and round(4 / novels, 1) == 1.7
 arithmetic = 59 * (2 * 8e9 + 32 * 4 * 4096 * 8192) / 989e12
 assert round(1000 * arithmetic, 1) == 1.2 and round(ms[59, 8192], 1) == 23.7
+quantised = (59 * llama_3 * 8192 / 1e9 + 8) / 3.35  # ms: 1 byte for each parameter
+assert round(quantised, 1) == 21.3 and round(8 / 3.35, 1) == 2.4
+assert round(llama_3 * 8192 / 1e9, 2) == 1.07 and int(llama_3 * 8192 / 50e9 * 1000) == 21
 print("checked: the numbers of users and the times")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -870,56 +793,30 @@ print("checked: the numbers of users and the times")
 # smaller number format.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Three ways to use the spare arithmetic
+# ### What a server can do
 #
-# If we ignore the time that the caches take, a step of up to 295 tokens takes no longer than a step
-# of one. How can a server fill such a step?
+# How can a server write more tokens per second? First, it can do less work:
 #
-# - **Continuous batching**: users join and leave between steps, so that the batch stays large (Yu
-#   et al., 2022).
+# - **Quantisation** stores a parameter in 1 byte rather than 2. With the bytes, the time of a
+#   memory-bound step is halved: the parameters' 4.8 ms become 2.4. (59 users, whose caches weigh
+#   more, gain less: 23.7 ms become 21.3. What it costs in quality, we did not test.)
+# - **Prefix caching** keeps the cache of a prompt that many users share, such as common
+#   instructions, so that it is computed only once (Kwon et al., 2023).
+#
+# Second, it can do more with each byte. If we ignore the caches, a step of up to 295 tokens takes
+# no longer than a step of one. What can fill it?
+#
+# - **Continuous batching**: users join and leave between steps, so the batch stays large (Yu et
+#   al., 2022).
 # - **Speculative decoding**: a small model guesses a few tokens, and the large one checks them in
-#   one step, which carries parameters and cache once. It keeps the guesses up to the first that it
-#   rejects, which it replaces. With sampling, guesses are rejected at random in such a way that the
-#   answers keep their distribution (Leviathan et al., 2023).
+#   one step. It keeps the guesses up to the first that it rejects, which it replaces; with the
+#   right rule for this, the answers keep their distribution (Leviathan et al., 2023).
 # - **Chunked prefill**: in one step, a prompt of 8,192 tokens makes all other users wait. Cut into
-#   chunks, it rides along in their steps (Agrawal et al., 2023). Its first token comes a little
-#   later (**time to first token**), but the others keep their pace (**time per token**).
+#   chunks, it rides along in their steps (Agrawal et al., 2023).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Ask for each of the three what fills the step: other users, guesses, or a prompt.
-
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws six answers on three seats: in fixed batches, and where a free seat is given away at once
-figure, axes = plt.subplots(1, 2, figsize=(11, 2.9), sharey=True)
-answers = dict(zip("ABCDEF", (3, 7, 4, 5, 2, 3), strict=True))  # steps, one token each
-for ax, fixed in zip(axes, (True, False), strict=True):
-    free = [0, 0, 0]  # when each seat is free
-    for i, (name, steps) in enumerate(answers.items()):
-        if fixed and i % 3 == 0:
-            free = [max(free)] * 3  # all wait for the longest answer
-        seat = i % 3 if fixed else free.index(min(free))
-        box = {"left": free[seat], "height": 0.8, "color": PALE, "edgecolor": INK}
-        ax.barh(seat, steps, **box)
-        ax.text(free[seat] + steps / 2, seat, name, ha="center", va="center")
-        free[seat] += steps
-    ways = "A fixed batch" if fixed else "Continuous batching"
-    ax.set(
-        title=f"{ways}: six answers in {max(free)} steps",
-        xlabel="step",
-        xlim=(0, 12.2),
-        xticks=range(0, 13, 3),
-    )
-    ax.set_yticks(range(3), ["seat 1", "seat 2", "seat 3"])
-axes[0].invert_yaxis()
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: three seats of a batch over time, and six answers of 2 to 7 steps, drawn up as an
-# example. Left, the second three wait for the longest of the first three, and all are done after 12
-# steps. Right, each begins as soon as a seat is free, and all are done after 9.*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Ask what the white gaps cost: the step carries the parameters for fewer users.
+# Three minutes. Ask for each of the last three what fills the step: other users, guesses, or a
+# prompt. Quantisation and prefix caching take one sentence each.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the timelines of speculative decoding and of chunked prefill
@@ -931,7 +828,7 @@ assert round(step * 989 / 16) == 295 and round(step * 786 / 16) == 235 and round
 chunks = math.ceil(8192 / (room - 16))
 assert (round(with_caches, 1), room, chunks, round(chunks * with_caches)) == (9.9, 612, 14, 139)
 assert (round(3 * step, 1), round(4 * guess + step, 1)) == (14.3, 6.7)
-users, long, guesses = GREY, PALE, GROUND
+users, long, guesses = RULE, PALE, GROUND
 waits = (prompt, long, "the prompt; 16 users wait")
 lanes = {
     "one by one": [(step, users, f"token {i}") for i in (1, 2, 3)],
@@ -941,38 +838,44 @@ lanes = {
     + [(with_caches, long, "")] * chunks
     + [(with_caches, users, "")] * 2,
 }
-figure, axes = plt.subplots(2, 1, figsize=(11, 4.8))
+figure, axes = plt.subplots(2, 1, figsize=(11, 6))
 for ax, names in zip(axes, (list(lanes)[:2], list(lanes)[2:]), strict=True):
     for y, name in enumerate(reversed(names)):
         start = 0.0
         for width, color, text in lanes[name]:
-            ax.barh(y, width, left=start, height=0.6, color=color, edgecolor=FAINT, lw=0.8)
-            ax.text(start + width / 2, y, text, ha="center", va="center", fontsize=12)
+            ax.barh(y, width, left=start, height=0.6, color=color, edgecolor=INK, lw=1)
+            ax.text(start + width / 2, y, text, ha="center", va="center", fontsize=14)
             start += width
         if start < 20:
-            ax.text(start * 1.01, y, f"{start:.1f} ms", va="center", fontsize=12)
-    ax.set_yticks(range(2), reversed(names), fontsize=13)
+            ax.text(start * 1.01, y, f"{start:.1f} ms", va="center", fontsize=14)
+    ax.set_yticks(range(2), reversed(names), fontsize=14)
 axes[0].set(xlim=(0, 17), title="Three tokens, if two guesses of four are right")
 axes[1].set(xlim=(0, 180), xlabel="ms", title="A prompt of 8,192 tokens, while 16 users decode")
 # The users' tokens are in each step
-axes[1].barh(-0.24, chunks * with_caches, left=with_caches, height=0.12, color=users)
-figure.suptitle("A step has room for guesses or for a piece of a prompt", fontsize=16)
+axes[1].barh(
+    -0.24, chunks * with_caches, left=with_caches, height=0.12, color=users, edgecolor=INK, lw=1
+)
+figure.suptitle("A step has room for guesses or for a piece of a prompt", fontsize=18)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two timelines of Llama 3.1 8B on an H100, computed. Above, three steps of 4.8 ms write
-# three tokens in 14.3 ms; with guesses, four short steps of a small model and one step of the large
-# one take 6.7 ms for three tokens. Below, a whole prompt fills one step of 133 ms in which 16 users
-# wait; in chunks, it fills most of 14 steps of 9.9 ms, each of which also gives every user a
-# token.*
+# three tokens in 14.3 ms; with guesses, four short steps of a small model and one of the large one
+# take 6.7 ms. Below, a whole prompt fills one step of 133 ms in which 16 users wait; in chunks, it
+# fills most of 14 steps of 9.9 ms, each of which also gives every user a token.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In the upper panel, the guesses come from a model with a tenth of the parameters. With two of four
-# right, one step of the large model writes three tokens, the two and its own, in less than half the
-# time. In the lower one, each step has time to spare for a piece of the prompt, if computing and
-# carrying overlap. So all users still get a token every 9.9 ms, and the prompt is complete almost
-# as soon as in one piece. **A step that waits for memory has room for more tokens.** This is
-# computed: the upper panel leaves out the caches, the lower one the prompt's own attention.
+# Above, the guesses come from a model with a tenth of the parameters. With two of four right, one
+# step of the large model writes three tokens, the two and its own, in less than half the time.
+# Below, each step has time to spare for a piece of the prompt, if computing and carrying overlap.
+# The prompt's first token comes a little later (**time to first token**), but all users still get
+# one every 9.9 ms (**time per token**). **A step that waits for memory has room for more tokens.**
+# (Computed: above without the caches, below without the prompt's own attention.)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Third, prefill and decoding can have machines of their own, as for DeepSeek-V3 (DeepSeek-AI, 2024,
+# section 3.4). Then no prompt holds up a token, but its cache must travel: with Llama 3.1 8B, 8,192
+# tokens make 1.07 GB, or 21 ms at 50 GB/s.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask who pays in each timeline. In the first it is the small model's time, which is
@@ -982,13 +885,13 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## More than one machine
 #
-# When the model does not fit, or training takes too long, several machines split the sentences of a
-# batch (**data parallel**), the heads and hidden units of each layer (**tensor parallel**), or the
-# tokens of each sentence (**context parallel**):
+# When the model does not fit, or training takes too long, several machines can split the sentences
+# of a batch (**data parallel**), the heads and hidden units of each layer (**tensor parallel**), or
+# the tokens of each sentence (**context parallel**):
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws what two ranks hold of the batch and of a layer, in three ways to split the work
-figure, axes = plt.subplots(1, 3, figsize=(11, 4.2))
+figure, axes = plt.subplots(1, 3, figsize=(11, 5))
 ways = {"Data parallel": "gradients", "Tensor parallel": "outputs"}
 ways |= {"Context parallel": "keys and values"}
 for ax, (title, sends) in zip(axes, ways.items(), strict=True):
@@ -1003,11 +906,12 @@ for ax, (title, sends) in zip(axes, ways.items(), strict=True):
             ax.add_patch(Rectangle((4.6 + 0.6 * head, y), 0.6, 2.3, **style))
         ax.text(-0.3, y + 1.15, f"rank {rank}", rotation=90, ha="center", va="center")
     for x, name in ((1.75, "batch"), (5.8, "layer")):
-        ax.text(x, 6.0, name, ha="center")
-    ax.text(3.4, -0.3, f"sends {sends}", ha="center", va="top")
-    ax.set(xlim=(-0.7, 7.2), ylim=(-1, 6.6), title=title)
+        ax.text(x, 6.0, name, ha="center", fontsize=15)
+    ax.text(3.4, -0.3, f"sends {sends}", ha="center", va="top", fontsize=15)
+    ax.set(xlim=(-0.7, 7.2), ylim=(-1, 6.6))
+    ax.set_title(title, fontsize=17)
     ax.axis("off")
-figure.suptitle("Sentences, heads or tokens can be split", fontsize=16)
+figure.suptitle("Sentences, heads or tokens can be split", fontsize=18)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -1017,13 +921,13 @@ plt.show()
 # layer.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# All three run below with two or three processes on this machine, which exchange messages through
-# `torch.distributed`. All run the same program, and each has a number, its **rank**. Now and then
-# they meet in an **all-reduce**: each brings a tensor and leaves with the sum.
+# All of these run with two or three processes on this machine, the last one below, the others in
+# *Going further*. The processes run the same program and exchange messages through
+# `torch.distributed`. Each has a number, its **rank**, and in an **all-reduce** each brings a
+# tensor and leaves with the sum.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# `run_processes` calls a function in new processes and returns their results. **Pipeline
-# parallel**, which we leave out, gives each machine a part of the layers.
+# (**Pipeline parallel**, which we leave out, gives each machine a part of the layers.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. First ask, without the picture, what two machines could each do; 'half of the layers'
@@ -1033,174 +937,65 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Data parallel: split the batch
 #
-# The simplest way gives each process its own sentences, for which it computes loss and gradients.
-# An all-reduce adds the gradients up, each process divides by the number of processes, and all take
-# the same step.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Ask what has to be added up: as many numbers as there are parameters.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Unequal numbers of tokens
+# The simplest way gives each process its own sentences. An all-reduce adds up the gradients, each
+# process divides by the number of processes, and all take the same step.
 #
-# Suppose rank 0 has three real tokens with losses 1, 1, 1, and rank 1 has one, with loss 5, and
-# padding. Here one parameter $w = 1$ multiplies every loss, so its gradient is the mean loss. Each
-# process may divide by its own tokens, or the processes first count their tokens `together`:
-
-
-# %% slideshow={"slide_type": "-"}
-def my_gradient(together):
-    w = torch.ones(1, requires_grad=True)
-    losses = w * torch.tensor(([1.0, 1.0, 1.0], [5.0])[dist.get_rank()])
-    count = torch.tensor(float(len(losses)))
-    if together:
-        dist.all_reduce(count)
-        count = count / 2  # cancels the averaging below
-    (losses.sum() / count).backward()
-    dist.all_reduce(w.grad)
-    return w.grad.item() / 2  # the mean of both gradients
-
-
-for together in (False, True):
-    print(f"together: {together!s:5}  gradients {run_processes(my_gradient, 2, together=together)}")
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The mean of the means is 3, while the mean of all four is 2, because the token of rank 1 counts
-# three times as much as one of rank 0. **So each process divides its sum by the number of all
-# tokens**, and multiplies by 2, to undo the averaging that follows.
+# There is one trap. Suppose rank 0 has three real tokens with losses 1, 1, 1, and rank 1 has one,
+# with loss 5, and padding. The mean of the means is 3, while the mean of all four is 2, because the
+# token of rank 1 counts three times as much as one of rank 0. **So each process must divide its sum
+# by the number of all tokens.**
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Ask before the run how much the fourth token counts; many say 'as much', and it is
-# three times as much. No error message reports this bug: training on two machines is only a little
-# different from training on one.
+# Two minutes. Ask what has to be added up: as many numbers as there are parameters. Ask how much
+# the fourth token counts before you say it; many say 'as much'. No error message reports this bug:
+# training on two machines is only a little different from training on one. It runs in *Going
+# further*.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Tensor parallel: split the heads
 #
-# If a layer is too large for one machine, its heads can be split. They work apart until $W_o$, so
-# rank 0 can take some and rank 1 the rest, while all tokens go to both (Shoeybi et al., 2019). What
-# about $W_o$, which mixes the heads? By hand: two heads of one number each give $h = (2, 3)$ for a
-# token, and $W_o = (10, 100)^\top$, so one process computes $2 \cdot 10 + 3 \cdot 100 = 320$. If
-# rank 0 has the first head and the first row of $W_o$, it gets 20, rank 1 gets 300, and one
-# all-reduce makes 320. In general
+# Heads work apart until $W_o$, so rank 0 can take some of them and rank 1 the rest, while all
+# tokens go to both (Shoeybi et al., 2019). But what about $W_o$, which mixes the heads? By hand:
+# two heads of one number each give $h = (2, 3)$ for a token, and $W_o = (10, 100)^\top$, so one
+# process computes $2 \cdot 10 + 3 \cdot 100 = 320$. If rank 0 has the first head and the first row
+# of $W_o$, it gets 20, rank 1 gets 300, and one all-reduce makes 320. In general
 #
 # $$\text{concat}(h_1, h_2)\, W_o = h_1 W_o^{(1)} + h_2 W_o^{(2)}$$
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# The FFN is split in the same way, with hidden units in place of heads. **So a layer needs two
+# all-reduces forward**, and two more backward, for the gradients of the inputs.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Before the last sentence ask which part of $W_o$ each rank needs. Someone sends the
 # heads' outputs and multiplies afterwards: that is right, but then everyone needs all of it.
 
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws a Transformer block that is split by columns and rows, with its two all-reduces
-def arrow(ax, start, end):
-    ax.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "lw": 2, "color": INK})
-
-
-figure, ax = plt.subplots(figsize=(11, 4.8))
-
-
-def half_matrix(x, y, name, half, by):
-    """A matrix of which this process has the dark half, split by its columns or by its rows."""
-    ax.add_patch(Rectangle((x, y), 0.9, 0.9, facecolor=GROUND, edgecolor=GREY, ls="--"))
-    color = RULE if half == 0 else GREY
-    corner = (x + 0.45 * half, y) if by == "columns" else (x, y + 0.45 * (1 - half))
-    size = (0.45, 0.9) if by == "columns" else (0.9, 0.45)
-    ax.add_patch(Rectangle(corner, *size, facecolor=color, edgecolor=INK))
-    ax.text(x + 0.45, y - 0.17, name, ha="center", va="center", fontsize=13)
-
-
-for half, y in ((0, 2.3), (1, 0.35)):
-    ax.text(-0.75, y + 0.45, f"rank {half}", ha="center", va="center", fontsize=14)
-    ax.text(0.15, y + 0.45, "X", ha="center", va="center", fontsize=14)
-    half_matrix(0.75, y, "$W_q, W_k, W_v$", half, "columns")
-    half_matrix(3.1, y, "$W_o$", half, "rows")
-    half_matrix(5.55, y, "$W_1$", half, "columns")
-    half_matrix(7.85, y, "$W_2$", half, "rows")
-    for x, name in ((2.38, "its heads\nattend"), (7.12, "ReLU")):
-        ax.text(x, y + 0.45, name, ha="center", va="center", fontsize=12)
-    for x, width in ((0.35, 0.36), (1.68, 0.22), (2.86, 0.2), (5.15, 0.36), (6.5, 0.26)):
-        arrow(ax, (x, y + 0.45), (x + width, y + 0.45))
-    for x, width in ((4.05, 0.35), (7.5, 0.3), (8.8, 0.35), (9.9, 0.35)):
-        arrow(ax, (x, y + 0.45), (x + width, y + 0.45))
-for x in (4.42, 9.17):
-    ax.add_patch(FancyBboxPatch((x + 0.08, 0.3), 0.5, 2.95, boxstyle="round,pad=0.04", fc=PALE))
-    ax.text(x + 0.33, 1.78, "all-reduce", rotation=90, ha="center", va="center", fontsize=14)
-ax.text(2.4, 3.55, "attention", ha="center", fontsize=14)
-ax.text(7.15, 3.55, "network for each token (FFN)", ha="center", fontsize=14)
-ax.set(xlim=(-1.3, 10.4), ylim=(-0.1, 3.9))
-ax.axis("off")
-ax.set_title("Columns first, then rows: one all-reduce for two matrices", fontsize=16)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two rows, rank 0 and rank 1. In both, X goes to the rank's half of the columns of W_q,
-# W_k and W_v; its heads attend; then comes its half of the rows of W_o. An all-reduce joins both
-# rows. The FFN follows: half of the columns of W_1, the ReLU, half of the rows of W_2, and a second
-# all-reduce.*
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The FFN's matrices $W_1$ and $W_2$ are split in the same way, with hidden units for heads, because
-# the ReLU works unit by unit. **So a layer needs two all-reduces in the forward pass**, and two
-# more in the backward pass, for the gradients of the inputs.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask why not rows first: then the ReLU, or the softmax, would need the sum, which is
-# one all-reduce more.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Tensor parallel on two processes
-#
-# Every process runs this function, which uses only the columns `mine` of $W_q$, $W_k$ and $W_v$,
-# and the rows `mine` of $W_o$:
-
-
-# %% slideshow={"slide_type": "-"}
-def my_heads():
-    torch.manual_seed(0)
-    X, W = torch.randn(5, 16), torch.randn(4, 16, 16) / 4  # 5 tokens; W_q, W_k, W_v, W_o
-    mine = torch.arange(16).chunk(dist.get_world_size())[dist.get_rank()]  # 16 are 4 heads of 4
-    q, k, v = (X @ W[:3][..., mine]).unflatten(-1, (-1, 4)).transpose(1, 2)  # (heads, 5, 4)
-    output = plain_attention(q, k, v).transpose(0, 1).flatten(1) @ W[3][mine]  # (5, 16)
-    dist.all_reduce(output)
-    return output
-
-
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
-# Compares two processes with one
-(whole,), halves = run_processes(my_heads, 1), run_processes(my_heads, 2)
-for rank, half in enumerate(halves):
-    print(f"rank {rank} of 2 differs from one process by {(half - whole).abs().max():.0e}")
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The differences are rounding. Each process sends the outputs of all tokens, and no parameters.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Let them find the columns, the rows and the one all-reduce. The gradients also need
-# one. PyTorch's `torch.distributed.tensor.parallel` does both, and the package's tests compare it.
-
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Context parallel: split the sequence
 #
 # A single novel offers no second sentence to give away, so rank 0 gets the first half of its tokens
 # and rank 1 the second. FFNs, norms and projections work token by token, but attention must see all
-# keys. Take the three numbers again: scores $\ln 1, \ln 2, \ln 4$ and values $7, 14, 0$. Rank 0 has
-# the first two keys and rank 1 the third. Each first attends to its own keys:
+# keys. Take the three numbers again: scores $\ln 1, \ln 2, \ln 4$ and values $7, 14, 0$. Each rank
+# first attends to its own keys:
 #
 # | | sum of $e^a$ | output |
 # |---|---|---|
 # | keys 1 and 2 | $3$ | $(1 \cdot 7 + 2 \cdot 14) / 3 = \frac{35}3$ |
 # | key 3 | $4$ | $0$ |
 #
-# The average of the two outputs, weighted by their sums, is $(3 \cdot \frac{35}3 + 4 \cdot
-# 0) / 7 = 5$, the right answer. **This is the online softmax once more, with a whole process in
-# place of a block.**
+# The average of the two outputs, weighted by their sums, is $(3 \cdot \frac{35}3 + 4 \cdot 0) / 7 =
+# 5$, the right answer. **This is the online softmax once more, with a whole process in place of a
+# block.**
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Let the room weigh the two outputs before you show the average.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Merge partial results
 #
 # Each part returns its output and the logarithm of its sum, because the sum itself may be infinite.
-# The weights of the parts are proportional to their sums, so they are a softmax of the logarithms:
+# The merging weights are then a softmax of the logarithms:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -1223,8 +1018,7 @@ def plain_merge(parts):  # each an output (*, s, V) and its log_sum (*, s, 1)
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks that the differences above are rounding, and that partial results merge to the same answer
-assert all(torch.allclose(half, whole, atol=1e-5) for half in halves)
+# Checks that partial results merge to the same answer
 query, values = torch.tensor([[1.0]]), torch.tensor([[7.0], [14.0], [0.0]])
 keys = torch.tensor([[1.0], [2.0], [4.0]]).log()
 parts = [plain_partial_attention(query, keys[i:j], values[i:j]) for i, j in ((0, 2), (2, 3))]
@@ -1270,13 +1064,14 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: four steps, with four processes in a square. Queries Q0 to Q3 stay. The cards of keys and
-# values, K0 V0 to K3 V3, go on clockwise, and with each step one of the four places in a process's
-# bar fills, and its output changes. In step 4 all places are full.*
+# values, K0 V0 to K3 V3, go on clockwise. With each step the output changes, and one of the four
+# places in a process's bar fills, until all are full.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With many processes the keys and values go round a **ring** (Liu et al., 2023). In each step, a
-# process attends to the chunk that it holds, sends it on and receives the next. With $P$ processes,
-# $P - 1$ exchanges are enough; the loop below makes one more, which brings the chunks home.
+# process attends to the chunk that it holds, sends it on and receives the next. After $P - 1$
+# exchanges, each of $P$ processes has met all chunks. (The loop below makes one more, which brings
+# them home.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Four students stand in a square and hand a sheet on. How many exchanges until each
@@ -1328,18 +1123,55 @@ assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 # all send first: `isend` returns at once, and `wait` comes after both.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
+# ## Which split when?
+#
+# All three give the numbers of one process, so what they send decides. Take one layer of Llama 2 7B
+# and one step of training with 8 sentences of 8,192 tokens. On 8 GPUs, computing takes 13 ms at the
+# published speed. How many times as long does sending take?
+#
+# | split | choose it when | each sends | 450 GB/s, in a server | 50 GB/s, between servers |
+# |---|---|---|---|---|
+# | batch | the model fits, but training takes too long | 672 MiB | 0.12 | 1.06 |
+# | heads | a layer does not fit, or a token must come sooner | 3,584 MiB | 0.63 | 5.63 |
+# | sequence | one sequence does not fit | 3,488 MiB | 0.61 | 5.48 |
+#
+# So split the heads within a server, and the batch between servers. With 128 sentences its 1.06
+# falls to 0.07, while the other two, which send for every token, stay above 4.
+#
+# In decoding, splitting heads and hidden units makes the token come sooner: with one key-value head
+# of Llama 3.1 8B on each of 8 GPUs, a user's 5.1 ms could fall to 0.6, plus the time of two
+# all-reduces per layer. (All computed; *Going further* derives the table.)
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the table
+layer, shares = LayerShape(num_hiddens=4096, num_tokens=8192, batch_size=8), []
+sent = bytes_per_layer(layer, num_processes=8)
+sent["context"] += sent["data"]  # its gradients are averaged as well
+assert [numbers / 2**20 for numbers in sent.values()] == [672, 3584, 3488]
+for speed in (450e9, 50e9):
+    each = layer_times(layer, 8, flops_per_second=989e12, bytes_per_second=speed)
+    data, tensor, context = (time.moving / time.computing for time in each.values())
+    shares += [round(share, 2) for share in (data, tensor, context + data)]
+assert shares == [0.12, 0.63, 0.61, 1.06, 5.63, 5.48] and round(ms[1, 8192] / 8, 1) == 0.6
+print("checked: bytes and shares of the table")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Ask for each row whom it helps. The rule of thumb: heads within a server, the batch
+# between servers, the sequence when one is too long.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - The longer of two times decides, computing or carrying. By the roofline, fused prefill of long
-#   texts is compute-bound, and decoding memory-bound, if few or no heads share a cache.
+# - Computing or carrying: the longer of the two times decides. Fused prefill of long texts is
+#   compute-bound, and decoding memory-bound, if few or no heads share a cache.
 # - A softmax can be read in pieces, because a new maximum rescales the sum and the unnormalised
-#   output by the same factor $e^{m - m'}$. Tiles never hold the matrix, so that memory grows like
-#   $n$, though time still grows like $n^2$.
+#   output by the same factor. Tiles never hold the matrix, so memory grows like $n$, though time
+#   still grows like $n^2$.
 # - The next token takes (B · cache + parameters) / (bytes per second), so a further user adds the
 #   time of one more cache.
-# - Data parallel sends gradients, tensor parallel outputs and gradients of inputs, context parallel
-#   keys and values (in training, their gradients and the parameters' as well). Done right, two or
-#   three processes gave the numbers of one, up to rounding.
+# - Training can split the batch (and send gradients), the heads (outputs and gradients of inputs)
+#   or the sequence (keys, values and gradients). Two or three processes gave the numbers of one, up
+#   to rounding.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Chapter 11 shows how today's models make the cache smaller.
@@ -1350,7 +1182,8 @@ assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
 #
-# `check`, `hint` and `solution` work here as for exercise 10.3 above. (10.2 is in *Going further*.)
+# `check`, `hint` and `solution` work as for exercise 10.3 above. (10.2, 10.6 and 10.7 are in *Going
+# further*.)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **10.1** · by hand
@@ -1363,12 +1196,10 @@ assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **10.4** · find the bug
 #
-# `by_tiles` should give softmax(q · k / √d) v for queries (Q, d), keys (K, d) and values
-# (K, V), and look at `block_size` keys at a time: it makes no tensor with the scores of more keys.
-# Scores may lie anywhere, from -9,000 to 1,000, and the last tile may be short. Its author tried
-# four keys in tiles of two, with scores just below 0, and it was right to six digits. It has three
-# bugs. Correct them.
-
+# `by_tiles` should give softmax(q · k / √d) v for queries (Q, d), keys (K, d) and values (K, V),
+# and look at `block_size` keys at a time: it makes no tensor with the scores of more keys. Scores
+# may lie anywhere, from -9,000 to 1,000, and the last tile may be short. Its author tried four keys
+# in tiles of two, with scores just below 0, and it was right. Correct its three bugs.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **10.5** · by hand, then complete a function
@@ -1379,45 +1210,21 @@ assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 # query: $(\ln 2, 3, 3)$ and $(\ln 10, 1.6, 14)$. Scores may be 1,000 or -1,000. A part that has
 # seen no key is (-inf, 0, 0); two of them give (-inf, 0, 0) again.
 
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# **10.6** · find the bug
-#
-# Data parallel: `process_loss` runs in each process, with the losses (B, n) of its own sequences,
-# one a token, padding behind, and their lengths (B,). Each process takes the gradient of what it
-# returns; then the gradients are averaged over the processes. They should be those of the mean over
-# all real tokens of all processes. The given code is right only where every process has equally
-# many. Correct it. Return one number, a tensor with its gradient.
-#
-# `all_reduce(x)` gives every process the sum of their x, numbers or tensors of one shape; no
-# gradient passes through it, and every process has to call it. A process may have no real token at
-# all, but not all of them.
-
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# **10.7** · complete a function
-#
-# What process `rank` of P computes of multi-head self-attention over X (B, n, D). The shares
-# (B, n, D) of all processes are then added up (an all-reduce), and the sum is the whole output. The
-# W are plain matrices (D, D), as in `X @ W_q`; `b_o` (D,) is added behind `W_o`, there is no other
-# bias and no mask. P divides H, and the first head owns the first D / H columns. Process `rank` has
-# its D / P columns of `W_q`, `W_k` and `W_v` and its D / P rows of `W_o`, and multiplies by no
-# others. Gradients reach X, all matrices and `b_o`, and a share has the dtype of X.
-
-
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
 #
 # These sections can be read in any order, except that *When is the network the limit?* needs the
-# one before it. Exercise 10.2 follows them.
+# one before it. Exercises 10.2, 10.6 and 10.7 follow them.
 #
-# - *The online softmax, step by step*, 2 minutes: a view of the three numbers.
-# - *The backward pass*, 1 minute: weights that are computed a second time.
-# - *Queries that share a cache*, 1 minute: how decoding comes near the ridge.
-# - *Unequal work under a causal mask*, 2 minutes: which quarters of a text to pair.
-# - *Measured on an H100*, 6 minutes: how near a layer comes to the roof, and why few tokens do not.
-# - *How much each way sends*, 5 minutes: the traffic of one step of training.
-# - *When is the network the limit?*, 3 minutes: time to send against time to compute.
+# - *The online softmax, step by step*, 2 minutes: a view.
+# - *The backward pass*, 1 minute: weights computed twice.
+# - *Queries that share a cache*, 1 minute: nearer to the ridge.
+# - *Unequal numbers of tokens*, 4 minutes: a bug that no error reports.
+# - *Tensor parallel on two processes*, 4 minutes: the split heads, run.
+# - *Unequal work under a causal mask*, 1 minute: which chunks to pair.
+# - *Measured on an H100*, 5 minutes: how near to the roof.
+# - *How much each way sends*, 4 minutes: the traffic of a training step.
+# - *When is the network the limit?*, 3 minutes: sending against computing.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The online softmax, step by step
@@ -1486,10 +1293,9 @@ explore(
 )
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive view of three panels. Left, bars for twelve scores and a line at the
-# largest that was read. Middle, bars for what each key read so far counts, with `rescale` e to the
-# power of its score minus m. Right, the output after each block as a curve, with a dashed line at
-# the true output.*
+# *Figure: an interactive view of three panels. Left, twelve scores and a line at the largest that
+# was read. Middle, what each key read so far counts. Right, the output after each block, with a
+# dashed line at the true one.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Begin with 'rising', block 1, and step: the bars in the middle shrink, and the last one is always
@@ -1505,9 +1311,8 @@ for name, order in ORDERS.items():
     assert abs(ends[0] - truth) < 1e-5 and (abs(ends[1] - truth) < 1e-5) == (name == "falling")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In the falling order the first score is the largest, so $m$ stays and rescaling changes nothing.
-# The same holds for every order with the largest score in the first block. In the other two orders
-# here $m$ moves, and without rescaling old keys count too much.
+# In the falling order, as in every order with the largest score in the first block, rescaling
+# changes nothing. In the other two $m$ moves, and without rescaling old keys count too much.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The backward pass
@@ -1537,55 +1342,153 @@ assert measured["plain"][4][2] > measured["fused"][4][2]
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Queries that share a cache
 #
-# *1 minute.* A head with a cache of its own has an intensity of 1 in decoding, far left of the
-# ridge. In Llama 3.1 8B, each number of the cache serves four queries, which makes 4. In
-# DeepSeek-V3, in the absorbed form of chapter 11, all 128 heads share one row of 576 numbers per
-# token. For each row, each head does $2 \cdot 576$ operations for the score and $2 \cdot 512$ for
-# the value, while 1,152 bytes are carried. The intensity, 242, lies near the ridge: 295 by the data
-# sheet, and 235 at the speed of a product that we measured on an H100. Two queries at once make
-# 484, right of both.
+# *1 minute.* A head with a cache of its own has an intensity of 1 in decoding. In Llama 3.1 8B,
+# each number of the cache serves four queries, which makes 4. In DeepSeek-V3, in the absorbed form
+# of chapter 11, all 128 heads share one row of 576 numbers per token. For each row, each head does
+# $2 \cdot 576$ operations for the score and $2 \cdot 512$ for the value, while 1,152 bytes are
+# carried. This makes 242, near the ridge: 295 by the data sheet, and 235 at the speed of a product
+# that we measured on an H100. Two queries at once make 484, right of both.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Unequal numbers of tokens
+#
+# *4 minutes.* Here is the trap of data parallel training, on two processes. One parameter $w = 1$
+# multiplies every loss, so its gradient is the mean loss. Each process divides by its own tokens,
+# or they first count them `together`. (`run_processes` calls a function in new processes and
+# returns their results.)
+
+
+# %% slideshow={"slide_type": "-"}
+def my_gradient(together):
+    w = torch.ones(1, requires_grad=True)
+    losses = w * torch.tensor(([1.0, 1.0, 1.0], [5.0])[dist.get_rank()])
+    count = torch.tensor(float(len(losses)))
+    if together:
+        dist.all_reduce(count)
+        count = count / 2  # cancels the averaging below
+    (losses.sum() / count).backward()
+    dist.all_reduce(w.grad)
+    return w.grad.item() / 2  # the mean of both gradients
+
+
+for together in (False, True):
+    print(f"together: {together!s:5}  gradients {run_processes(my_gradient, 2, together=together)}")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The mean of the means is 3, and the mean of all four losses is 2. (Here each process also
+# multiplies by 2, to undo the averaging that follows.)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Ask before the run which of the two gradients each version gives. No error message
+# reports this bug.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Tensor parallel on two processes
+#
+# *4 minutes.* A rank needs only some columns of the first matrices, and the same rows of the last
+# one:
+
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws a Transformer block that is split by columns and rows, with its two all-reduces
+def arrow(ax, start, end):
+    ax.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "lw": 2, "color": INK})
+
+
+figure, ax = plt.subplots(figsize=(11, 4.8))
+
+
+def half_matrix(x, y, name, half, by):
+    """A matrix of which this process has the dark half, split by its columns or by its rows."""
+    ax.add_patch(Rectangle((x, y), 0.9, 0.9, facecolor=GROUND, edgecolor=GREY, ls="--"))
+    color = RULE if half == 0 else GREY
+    corner = (x + 0.45 * half, y) if by == "columns" else (x, y + 0.45 * (1 - half))
+    size = (0.45, 0.9) if by == "columns" else (0.9, 0.45)
+    ax.add_patch(Rectangle(corner, *size, facecolor=color, edgecolor=INK))
+    ax.text(x + 0.45, y - 0.17, name, ha="center", va="center", fontsize=13)
+
+
+for half, y in ((0, 2.3), (1, 0.35)):
+    ax.text(-0.75, y + 0.45, f"rank {half}", ha="center", va="center", fontsize=14)
+    ax.text(0.15, y + 0.45, "X", ha="center", va="center", fontsize=14)
+    half_matrix(0.75, y, "$W_q, W_k, W_v$", half, "columns")
+    half_matrix(3.1, y, "$W_o$", half, "rows")
+    half_matrix(5.55, y, "$W_1$", half, "columns")
+    half_matrix(7.85, y, "$W_2$", half, "rows")
+    for x, name in ((2.38, "its heads\nattend"), (7.12, "ReLU")):
+        ax.text(x, y + 0.45, name, ha="center", va="center", fontsize=12)
+    for x, width in ((0.35, 0.36), (1.68, 0.22), (2.86, 0.2), (5.15, 0.36), (6.5, 0.26)):
+        arrow(ax, (x, y + 0.45), (x + width, y + 0.45))
+    for x, width in ((4.05, 0.35), (7.5, 0.3), (8.8, 0.35), (9.9, 0.35)):
+        arrow(ax, (x, y + 0.45), (x + width, y + 0.45))
+for x in (4.42, 9.17):
+    ax.add_patch(FancyBboxPatch((x + 0.08, 0.3), 0.5, 2.95, boxstyle="round,pad=0.04", fc=PALE))
+    ax.text(x + 0.33, 1.78, "all-reduce", rotation=90, ha="center", va="center", fontsize=14)
+ax.text(2.4, 3.55, "attention", ha="center", fontsize=14)
+ax.text(7.15, 3.55, "network for each token (FFN)", ha="center", fontsize=14)
+ax.set(xlim=(-1.3, 10.4), ylim=(-0.1, 3.9))
+ax.axis("off")
+ax.set_title("Columns first, then rows: one all-reduce for two matrices", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two rows, rank 0 and rank 1. In both, X goes to half of the columns of W_q, W_k and W_v;
+# these heads attend; then comes half of the rows of W_o. An all-reduce joins both rows. The FFN
+# follows in the same way: columns of W_1, the ReLU, rows of W_2, a second all-reduce.*
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The FFN's hidden units can be split like heads because the ReLU works unit by unit. In code, every
+# process uses the columns `mine` of $W_q$, $W_k$ and $W_v$, and the rows `mine` of $W_o$:
+
+
+# %% slideshow={"slide_type": "-"}
+def my_heads():
+    torch.manual_seed(0)
+    X, W = torch.randn(5, 16), torch.randn(4, 16, 16) / 4  # 5 tokens; W_q, W_k, W_v, W_o
+    mine = torch.arange(16).chunk(dist.get_world_size())[dist.get_rank()]  # 16 are 4 heads of 4
+    q, k, v = (X @ W[:3][..., mine]).unflatten(-1, (-1, 4)).transpose(1, 2)  # (heads, 5, 4)
+    output = plain_attention(q, k, v).transpose(0, 1).flatten(1) @ W[3][mine]  # (5, 16)
+    dist.all_reduce(output)
+    return output
+
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
+# Compares two processes with one
+(whole,), halves = run_processes(my_heads, 1), run_processes(my_heads, 2)
+for rank, half in enumerate(halves):
+    assert torch.allclose(half, whole, atol=1e-5)
+    print(f"rank {rank} of 2 differs from one process by {(half - whole).abs().max():.0e}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The differences are rounding. Each process sends the outputs of all tokens, and no parameters.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Four minutes. Ask why not rows first: then the ReLU, or the softmax, would need the sum, which is
+# one all-reduce more. Let them find the columns, the rows and the one all-reduce in the code. The
+# gradients also need one. PyTorch's `torch.distributed.tensor.parallel` does both, and the
+# package's tests compare it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Unequal work under a causal mask
 #
-# *2 minutes.* With a causal mask, later queries see more keys, so that the four quarters of a long
-# sequence have work in the ratio 1 : 3 : 5 : 7. If rank 1 has the last two, its work is three times
-# that of rank 0, which has to wait. If rank 0 takes quarters 1 and 4 instead, and rank 1 quarters 2
-# and 3, both have 8. Llama 3 used such pairs when it was trained on long texts (Llama Team, 2024,
-# section 3.3.2).
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the pairs under a causal mask in quarters, in two ways to give them to two ranks
-figure, axes = plt.subplots(1, 2, figsize=(9, 3.1))
-owners = {"Halves: 4 against 12": (0, 0, 1, 1), "Pairs: 8 against 8": (0, 1, 1, 0)}
-for ax, (title, ranks) in zip(axes, owners.items(), strict=True):
-    for quarter, rank in enumerate(ranks):
-        corners = [(0, quarter), (quarter, quarter), (quarter + 1, quarter + 1), (0, quarter + 1)]
-        ax.add_patch(Polygon(corners, facecolor=(RULE, PALE)[rank], edgecolor=INK))
-        ax.text(0.15, quarter + 0.65, f"{2 * quarter + 1}", va="center")
-        ax.text(quarter + 1.2, quarter + 0.65, f"rank {rank}", va="center")
-    ax.set(xlim=(0, 5.5), ylim=(4, 0), title=title, xlabel="keys", ylabel="queries")
-    ax.set(xticks=[], yticks=[])
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two triangles of pairs under a causal mask, cut into four bands of queries with the work
-# 1, 3, 5 and 7. Left, rank 0 has the first two bands and rank 1 the last two. Right, rank 0 has
-# the first and the last, rank 1 the two between.*
+# *1 minute.* With a causal mask, later queries see more keys, so the four quarters of a sequence
+# have work in the ratio 1 : 3 : 5 : 7. If rank 1 has the last two, its work is three times that of
+# rank 0, which has to wait. If rank 0 takes quarters 1 and 4 instead, and rank 1 quarters 2 and 3,
+# both have 8. Llama 3 used such pairs when it was trained on long texts (Llama Team, 2024, section
+# 3.3.2).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let them draw the triangle and cut it in the middle: $\frac18$ against $\frac38$ of
 # the square. The course's ring keeps the plain halves, because it is meant to be read.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The package's `ring_attention` also sends the gradients back, so that a model can be trained with
-# it. Another way is to exchange heads for tokens before and after attention, by an **all-to-all**
+# Another way is to exchange heads for tokens before and after attention, by an **all-to-all**
 # (Ulysses, Jacobs et al., 2023).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Measured on an H100
 #
-# *6 minutes.* A roof is an upper bound, so how near does a real layer come to it? On an H100 a
+# *5 minutes.* A roof is an upper bound, so how near does a real layer come to it? On an H100 a
 # product of two matrices of 8,192 by 8,192 numbers, 2 bytes each, reached 786 trillion operations
 # per second, 79% of the data sheet's 989. Here the course's `MultiHeadAttention`, 1,024 wide, with
 # 16 heads, on one sequence, is compared with it (stored, PyTorch 2.11.0, 27 November 2026):
@@ -1602,9 +1505,9 @@ plt.show()
 # 0.34 ms are hardly more than the other's 0.26. What fills the 0.26 ms?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# `python -m tests.benchmarks.gpu` makes this table; it was made with 2-byte numbers (bfloat16) and
-# CUDA 13.0 on one NVIDIA H100 80GB HBM3. The operations of the four projections count as well, and
-# with a causal mask only the pairs that are seen.
+# (`python -m tests.benchmarks.gpu` made this table, with bfloat16 and CUDA 13.0 on one NVIDIA H100
+# 80GB HBM3. It counts the four projections as well, and with a causal mask only the pairs that are
+# seen.)
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the layer and the product under the H100's roof
@@ -1667,25 +1570,21 @@ else:
 # %% [markdown] slideshow={"slide_type": "skip"}
 # At the product's speed, the 12.9 billion operations of 1,024 tokens take 0.016 ms, and carrying
 # their numbers takes 0.010 ms. So for most of the 0.26 ms the GPU only waits for the CPU, where
-# Python and PyTorch start one kernel after another and need longer for this than the kernels for
-# their work.
+# Python and PyTorch start one kernel after another.
 #
-# If the starts are the cause, the time must fall once they are gone. In a CUDA graph, the kernels
-# are recorded once and then all started by a single call. On one H200 the forward pass for 1,024
-# tokens took 0.35 ms without such a graph and 0.04 ms with it, and for 16,384 tokens 2.8 and 2.6
-# ms.
+# If the starts are the cause, the time must fall without them. In a CUDA graph, the kernels are
+# recorded once and then all started by a single call. On one H200 the forward pass for 1,024 tokens
+# took 0.35 ms without such a graph and 0.04 ms with it, and for 16,384 tokens 2.8 and 2.6 ms.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # This course's models gain hardly anything from such a GPU: 300 training steps of its Transformer
 # took 9 s on the H100 and 10 s on the CPU beside it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# With 16,384 tokens the work is 96 times as much, 1.6 ms at the product's speed, so the starts
-# matter little. It took 2.5 ms nevertheless, probably because of the exponentials. An H100 computes
-# at most 3.9 trillion of them per second (Shah et al., 2024), so those of the softmax take 1.1 ms.
-# One after the other, products and exponentials make 2.7 ms, near the measured time. (We did not
-# measure the two apart.) FlashAttention-2 reached 35% of the flat top on an H100, and
-# FlashAttention-3 up to 85%.
+# With 16,384 tokens the work is 96 times as much, 1.6 ms at the product's speed, but it took 2.5
+# ms, probably because of the exponentials. An H100 computes at most 3.9 trillion of them per second
+# (Shah et al., 2024), so those of the softmax take 1.1 ms. One after the other, products and
+# exponentials make 2.7 ms, near the measured time. (We did not measure the two apart.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the shares of the stored table, and the numbers below it
@@ -1715,10 +1614,10 @@ print("checked: the table's shares follow from its milliseconds")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How much each way sends
 #
-# *5 minutes.* How much does each of $P$ processes send? Consider first the all-reduce of $N$
-# numbers in a ring. The numbers are split into $P$ parts, and in each step every process sends one
-# part to the next. After $P - 1$ steps each has one part of the whole sum, and after as many again
-# all have all parts (Patarasuk and Yuan, 2009). So each sends
+# *4 minutes.* How much does each of $P$ processes send? In a ring, an all-reduce splits its $N$
+# numbers into $P$ parts, and in each step every process sends one part to the next. After $P - 1$
+# steps each has one part of the whole sum, and after as many again all have all parts (Patarasuk
+# and Yuan, 2009). So each sends
 #
 # $$2\,\frac{P - 1}P\,N .$$
 #
@@ -1729,9 +1628,9 @@ print("checked: the table's shares follow from its milliseconds")
 # and never more than twice. But there are more steps, each with a delay.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Now take one layer of Llama 2 7B and one step of training. Its width is $D = 4096$, and it has
-# about $12 D^2$ parameters: $4 D^2$ in attention and $8 D^2$ in the FFN. There are $B = 8$
-# sentences of $n = 8192$ tokens on $P = 8$ processes, and a number has 2 bytes.
+# Now take the layer and the step of the core's table: $B = 8$ sentences of $n = 8192$ tokens on $P
+# = 8$ processes, with 2 bytes per number. The width is $D = 4096$, which makes about $12 D^2$
+# parameters: $4 D^2$ in attention and $8 D^2$ in the FFN.
 #
 # | | what is sent | numbers from each process |
 # |---|---|---|
@@ -1743,9 +1642,8 @@ print("checked: the table's shares follow from its milliseconds")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The rows of context parallel come from the ring. A chunk of keys has $B n D / 8$ numbers, and a
-# chunk of values as many. In the forward pass both make $P - 1 = 7$ exchanges. In the backward pass
-# they make 7 again, and their gradients make 8, until each is back at its owner. So the ring sends
-# $5.5\, B n D$. Since each process has the whole model, its gradients are averaged as well.
+# chunk of values as many. Forward, both make $P - 1 = 7$ exchanges. Backward, they make 7 again,
+# and their gradients make 8, until each is back at its owner. So the ring sends $5.5\, B n D$.
 
 # %% slideshow={"slide_type": "skip"}
 B, n, D, MIB = 8, 8192, 4096, 2**20
@@ -1755,10 +1653,10 @@ ring = 2 * 5.5 * B * n * D / MIB
 print(f"context {ring + 2 * 21 * D**2 / MIB:6,.0f} MiB, of which the ring {ring:,.0f} MiB")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Tensor parallel sends no parameters. Instead, twice forward and twice back, all processes add a
-# tensor of $B n D$ numbers. Together this is more than data parallel sends as soon as the whole
-# batch has more than $3D$ = 12,288 tokens. The ring's 2,816 MiB are for multi-head attention. With
-# 8 key-value heads for 32 heads, as in Llama 3.1 8B, the ring sends a quarter of that, 704 MiB.
+# Tensor parallel sends no parameters. Instead, four times all processes add a tensor of $B n D$
+# numbers, which is more than data parallel sends as soon as the batch has more than $3D$ = 12,288
+# tokens. The ring's 2,816 MiB are for multi-head attention. With 8 key-value heads for 32 heads it
+# sends a quarter of that, 704 MiB.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the counts against the package's, and 12 D² against the published layer
@@ -1779,12 +1677,9 @@ print("checked: the package counts the same bytes")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### When is the network the limit?
 #
-# *3 minutes.* The network is the limit when sending takes longer than computing. Take the layer
-# above on eight GPUs that reach their published 989 trillion operations per second. Within a server
-# they are connected with 450 GB per second each way, and between servers with 400 Gbit, or 50 GB.
-#
-# **Question.** Each GPU sends 672, 3,584 or 3,488 MiB, and computing takes 13 ms. How many times as
-# long does sending take between servers? What changes with 128 sentences in place of 8?
+# *3 minutes.* Sending is the limit when it takes longer than computing. Take the layer above on
+# eight GPUs that reach their published 989 trillion operations per second. Within a server they are
+# connected with 450 GB per second each way, and between servers with 400 Gbit, or 50 GB:
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Computes the time to send against the time to compute, for two networks and for more sentences
@@ -1808,26 +1703,23 @@ assert max(within) < 1 < min(between) and more[0] < 0.1 and min(more[1:]) > 4
 assert round(786 / 989 * between[0], 2) == 0.84  # at the measured speed
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Between servers, all three take longer to send than to compute at the published speed, though data
-# parallel's 1.06 becomes 0.84 at the speed that we measured for a product. Within a server none
-# does. Below 1, the sending *may* be hidden by the computing: gradients can travel while earlier
-# layers are still at work, and the ring's chunks while the process attends to the last ones. Tensor
+# Data parallel's 1.06 between servers becomes 0.84 at the speed that we measured for a product.
+# Below 1, the sending *may* be hidden by the computing: gradients can travel while earlier layers
+# are still at work, and the ring's chunks while the process attends to the last ones. Tensor
 # parallel mostly has to wait, because its next product needs the sum. With more sentences, data
 # parallel sends the same gradients for more work, whereas the other two send for every token.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (The 13 ms: for each token a step takes $72 D^2 + 12\,n D$ operations, with every token seeing
 # every token, and each GPU does an eighth of them. Within: NVLink's 900 GB/s for both directions
-# together, NVIDIA; between: Llama 3's clusters, Llama Team, 2024, section 3.3.1. The three speeds
-# are upper limits, so the quotients may be larger or smaller. Nothing in this table was measured
-# here.)
+# together, NVIDIA; between: Llama Team, 2024, section 3.3.1. The speeds are upper limits, and
+# nothing in this table was measured here.)
 #
-# One command starts two processes, splits the work in the three ways, and compares with one
-# process: `python -m d2l_attention.scale.parallel`. (`torchrun` starts it on several machines,
-# which nobody has tried here.) **Sharded data parallel** (PyTorch's FSDP2, DeepSpeed's ZeRO) also
-# spreads parameters, gradients and the optimiser's state (Rajbhandari et al., 2020). NVIDIA adds
-# kernels (**cuDNN**), layers with 8-bit and 4-bit formats (**Transformer Engine**) and heads split
-# as above (**Megatron-LM**).
+# One command splits the work in the three ways and compares with one process: `python -m
+# d2l_attention.scale.parallel`. (`torchrun` starts it on several machines, which nobody has tried
+# here.) **Sharded data parallel** (PyTorch's FSDP2, DeepSpeed's ZeRO) also spreads parameters,
+# gradients and the optimiser's state (Rajbhandari et al., 2020). NVIDIA adds kernels (**cuDNN**),
+# 8-bit and 4-bit layers (**Transformer Engine**) and split heads (**Megatron-LM**).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. 672 MiB take 14 ms. Take votes for the others; 'tensor is slow, data is fine' is
@@ -1845,15 +1737,38 @@ assert round(786 / 989 * between[0], 2) == 0.84  # at the measured speed
 #
 # - How many MB does each of them send? How many if they are ten?
 #
-# One step of decoding: each head's one query reads 4,096 keys and values of 128 numbers from a
+# In one step of decoding, each head's one query reads 4,096 keys and values of 128 numbers from a
 # cache of 8-bit numbers, 1 byte each. How many operations, multiplications and additions, does it
-# do for each byte of the cache (not counted: the softmax, the query, the output),
+# do for each byte of the cache (without the softmax, the query and the output),
 #
 # - if each head has a cache of its own?
 # - if eight heads share one?
 # - if 16 sequences decode at once, each head of each with its own?
 #
 # Predict first; `check` compares. Give five numbers, such as `(1, 1, 1, 1, 1)`.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **10.6** · find the bug
+#
+# Data parallel: `process_loss` runs in each process, with the losses (B, n) of its own sequences,
+# one a token, padding behind, and their lengths (B,). Each process takes the gradient of what it
+# returns; then the gradients are averaged over the processes. They should be those of the mean over
+# all real tokens of all processes. The given code is right only where every process has equally
+# many. Correct it, and return one number, a tensor with its gradient.
+#
+# `all_reduce(x)` gives every process the sum of their x, numbers or tensors of one shape; no
+# gradient passes through it, and every process has to call it. A process may have no real token at
+# all, but not all of them.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **10.7** · complete a function
+#
+# What process `rank` of P computes of multi-head self-attention over X (B, n, D). The results (B,
+# n, D) of all processes are then added up (an all-reduce), which gives the whole output. The W are
+# plain matrices (D, D), as in `X @ W_q`; `b_o` (D,) is added behind `W_o`, there is no other bias
+# and no mask. P divides H, and the first head owns the first D / H columns. Process `rank` has its
+# D / P columns of `W_q`, `W_k` and `W_v` and its D / P rows of `W_o`, and multiplies by no others.
+# Gradients reach X, all matrices and `b_o`, and a result has the dtype of X.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources
@@ -1865,15 +1780,14 @@ assert round(786 / 989 * between[0], 2) == 0.84  # at the measured speed
 # - T. Dao, *FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning*,
 #   ICLR 2024, arXiv:2307.08691. Section 3.1: one division, one number for the backward pass.
 # - J. Shah et al., *FlashAttention-3: Fast and Accurate Attention with Asynchrony and
-#   Low-precision*, NeurIPS 2024, arXiv:2407.08608. Abstract as published there: 35%, and 840
-#   TFLOP/s or 85%, of an H100 (the preprint's says 75%). Section 3: 3.9 trillion exponentials a
-#   second.
+#   Low-precision*, NeurIPS 2024, arXiv:2407.08608. Section 3: 3.9 trillion
+#   exponentials per second.
 # - S. Williams, A. Waterman, D. Patterson, *Roofline: An Insightful Visual Performance Model for
 #   Multicore Architectures*, Communications of the ACM 52(4), 2009, doi:10.1145/1498765.1498785.
 # - NVIDIA, *H100 Tensor Core GPU*, data sheet, SXM: 1,979 teraFLOPS in BFLOAT16 with sparsity,
 #   half of it without; 3.35 TB/s of memory bandwidth; NVLink 900 GB/s.
-# - DeepSeek-AI, *DeepSeek-V3 Technical Report*, 2024, arXiv:2412.19437. Section 4.2: 128 heads,
-#   latents of 512 and 64 numbers.
+# - DeepSeek-AI, *DeepSeek-V3 Technical Report*, 2024, arXiv:2412.19437. Section 3.4: prefill
+#   and decoding on separate machines; section 4.2: 128 heads, latents of 512 and 64 numbers.
 # - G.-I. Yu et al., *Orca: A Distributed Serving System for Transformer-Based Generative Models*,
 #   OSDI 2022. Continuous batching.
 # - A. Agrawal et al., *SARATHI: Efficient LLM Inference by Piggybacking Decodes with Chunked
