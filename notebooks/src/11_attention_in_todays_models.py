@@ -76,8 +76,9 @@ set_style()
 #   several heads of queries share one key-value head.
 # - **A window** (chapter 9) keeps only the latest $w$ tokens. In return, information travels fewer
 #   than $w$ tokens in each layer.
-# - **Linear attention** (chapter 9) keeps a state $S$ instead, in its simplest form the sum of all
-#   $k^\top v$. A query gets $q S$. (Vectors are rows here, and a layer computes $x W^\top$.)
+# - **Linear attention** (chapter 9) keeps no keys and values but a state $S$, in its simplest form
+#   the sum of all $k^\top v$. A query gets $q S$. (Vectors are rows here, and a layer computes
+#   $x W^\top$.)
 # - **Rotary positions** (chapter 7) rotate each pair of numbers of a query or key by its position
 #   times a speed. At a quarter turn per position, $(1, 0)$ becomes $(0, 1)$ at position 1 and
 #   $(-1, 0)$ at position 2. Scores then depend on positions only through their distance.
@@ -110,9 +111,9 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The absorbed form
 #
-# Taken as they are, these formulas compute the keys of all 1,000 earlier tokens again for each new
-# one, only to compare them with a single query. Can this **explicit** form be avoided? A score is a
-# product of three factors, so the brackets may move:
+# After 1,000 tokens, these formulas compute 1,000 keys per head again for each new one, only to
+# compare them with a single query. Can this **explicit** form be avoided? Because a score is a
+# product of three factors, the brackets may move:
 #
 # $$q_h\, (c\, W_{uk,h}^\top)^\top = (q_h\, W_{uk,h})\, c^\top .$$
 #
@@ -456,7 +457,8 @@ print("weights:", scores.softmax(dim=0))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The same model with a window
 #
-# Now we let the trained model read with a window of 16 tokens, as if its cache dropped the oldest.
+# After training, we let the model read with a window of 16 tokens, as if its cache dropped the
+# oldest.
 #
 # **Predict.** Will its predictions at letters suffer from the window?
 
@@ -670,9 +672,10 @@ assert 0.03 < adds[BOS] / adds[:NUM_LETTERS].mean() < 0.2
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Many windows, few global layers
 #
-# Can a model with windows still use the beginning of a long text? For this, some models mix their
-# layers. Most have a short window, and a few are **global**, which means that they see everything.
-# Gemma 3 27B has 62 layers, 10 of them global (Gemma Team, 2025); the others have windows of 1,024.
+# Can a model with windows still use the beginning of a long text? So that it can, some models mix
+# their layers. Most have a short window, and a few are **global**, which means that they see
+# everything. Gemma 3 27B has 62 layers, 10 of them global (Gemma Team, 2025); the others have
+# windows of 1,024.
 #
 # **Predict.** A text has 256 tokens, and a model has six layers, five of them with a window of 16.
 # The global layer may be the first, the middle or the last. For which of the three can information
