@@ -1,21 +1,24 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 11 · Attention in today's models
 #
-# **You will**
-# - build latent attention with its cache, in two forms that give the same numbers, and the delta
-#   rule;
-# - see where a head puts its weight when it has nothing to look for, and what a window does to it;
-# - train a cheap scorer that chooses the few keys a query reads, and count what it finds;
-# - in *Going further*, read from a table what twelve models of 2024 to 2026 are made of.
+# To write its next word, a language model reads the keys and values of all the words before it. For
+# a long text, that is much to keep and much to read. Many of today's models keep less, or read
+# less. This chapter builds four ways to do so, and looks at one trap.
 #
-# Core path: 75 to 110 minutes, in two sittings. Going further: 40. Exercises: 87. A good place to
+# **You will**
+# - build latent attention, write with its cache, and find a second form with the same numbers;
+# - see where a head puts its weight when it has nothing to look for;
+# - build the delta rule, a memory of fixed size that can replace what it holds;
+# - train a cheap scorer to choose the few keys that a query reads.
+#
+# Core path: 65 to 100 minutes, in two sittings. Going further: 20. Exercises: 87. A good place to
 # stop is *A place to stop*, half-way.
 #
-# Builds on chapters 3, 7 and 9. *Dive into Deep Learning* (D2L) ends before these models: the
-# attention that they change is the one of its section 11.5.
+# Builds on chapters 3, 7 and 9. *Dive into Deep Learning* (D2L) ends before these models, which
+# change the attention of its section 11.5.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 40½ minutes, for two lectures of 45: 23½ for the first, up to *A place to stop*, and 17 for the
+# 41½ minutes, for two lectures of 45: 24½ for the first, up to *A place to stop*, and 17 for the
 # second, which leaves time for *Who uses what* of *Going further*. For a single lecture take the
 # latent, the sink and the indexer. Most sections have the same steps: the problem, the idea, the
 # code, the case in which it equals what the room knows, and the cost.
@@ -47,7 +50,6 @@ from d2l_attention.real_models import describe, who_uses_what
 from d2l_attention.real_models.who_uses_what import SHAPES
 from d2l_attention.scale.cache_size import PUBLISHED, RECENT, cache_bytes
 from d2l_attention.variants import (
-    GatedDeltaNet,
     IndexedAttention,
     MultiHeadLatentAttention,
     SinkAttention,
@@ -57,35 +59,33 @@ from d2l_attention.variants import (
     yarn_speeds,
 )
 from d2l_attention.variants.masks import sliding_window_mask
-from d2l_attention.views import explore, schematic
+from d2l_attention.views import schematic
 from d2l_attention.views.palette import INK, RULE, SERIES, WEIGHT
 from d2l_attention.views.plots import hatch_zeros, heatmap, set_style
 
 torch.set_num_threads(1)
+torch.manual_seed(0)
 torch.set_printoptions(precision=3, sci_mode=False)
 set_style()
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## What you need
 #
-# - **Two costs** (chapter 9). Attention over $n$ tokens compares up to $n^2$ pairs of query and
-#   key. A model that generates text also keeps a key and a value of every token, in each layer and
-#   each key-value head: its **cache**.
-# - **A window** of the latest $w$ tokens bounds both costs per token, but in each layer information
-#   then travels fewer than $w$ tokens.
-# - **Linear attention** (chapter 9) keeps a state $S$, in its simplest form the sum of all
-#   $k^\top v$. A query gets $q S$. (In this chapter, vectors are rows, and a layer computes
-#   $x W^\top$, as `nn.Linear` does.)
+# - **A cache** (chapter 8). A model that generates text keeps a key and a value of every token, in
+#   each layer and each key-value head. With **grouped queries** (chapter 9; Ainslie et al., 2023),
+#   several heads of queries share one key-value head.
+# - **A window** (chapter 9) keeps only the latest $w$ tokens. In return, information travels fewer
+#   than $w$ tokens in each layer.
+# - **Linear attention** (chapter 9) keeps no keys and values but a state $S$, in its simplest form
+#   the sum of all $k^\top v$. A query gets $q S$. (Vectors are rows here, and a layer computes
+#   $x W^\top$.)
 # - **Rotary positions** (chapter 7) rotate each pair of numbers of a query or key by its position
-#   times a speed. At a quarter turn per position, the pair $(1, 0)$ becomes $(0, 1)$ at position 1
-#   and $(-1, 0)$ at position 2. Scores then depend on positions only through their distance.
-# - **Grouped queries** (chapter 9; Ainslie et al., 2023): several heads of queries share one
-#   key-value head.
+#   times a speed. At a quarter turn per position, $(1, 0)$ becomes $(0, 1)$ at position 1 and
+#   $(-1, 0)$ at position 2. Scores then depend on positions only through their distance.
 #
-# Let us compute a cache by hand. A model has 32 layers, each with 32 key-value heads of 128
-# numbers, so for each token it keeps $2 \cdot 32 \cdot 32 \cdot 128 = 262{,}144$ numbers, keys and
-# values. Llama 3.1 8B has only 8 key-value heads for its 32 heads of queries (Llama Team, 2024) and
-# keeps a quarter of that: 65,536 numbers, or 128 KiB at two bytes each.
+# How large is a cache? Llama 3.1 8B has 32 layers, with 8 key-value heads of 128 numbers in each
+# (Llama Team, 2024). For each token it keeps $2 \cdot 32 \cdot 8 \cdot 128 = 65{,}536$ numbers,
+# keys and values: 128 KiB at two bytes each.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Do the 65,536 on the board, because it comes back: keys and values, layers, key-value
@@ -94,15 +94,15 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Latent attention: one vector per token
 #
-# **The problem.** With grouped queries, fewer keys are kept, but the heads of a group see the same
-# ones. Could each head have keys of its own, and the cache still be small?
+# Grouped queries keep fewer keys and values, but the heads of a group must share them. Could each
+# head have its own, and the cache still be small?
 #
-# **The idea.** Keep one short vector of each token, its **latent** $c$, and compute the keys and
-# values of all heads from it:
+# **Latent attention** does this. It keeps one short vector of each token, its **latent** $c$, from
+# which every head computes keys and values of its own:
 #
 # $$c = x\, W_{\text{down}}^\top, \qquad k_h = c\, W_{uk,h}^\top, \qquad v_h = c\, W_{uv,h}^\top .$$
 #
-# DeepSeek-V2 (2024) introduced this as multi-head latent attention, **MLA**. For now, let us leave
+# DeepSeek-V2 (2024) introduced it as multi-head latent attention, **MLA**. For now, let us leave
 # positions out.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -111,9 +111,9 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The absorbed form
 #
-# Taken as they are, these formulas compute the keys of all heads again at each new word. After
-# 1,000 tokens, this **explicit** form makes 1,000 keys per head, only to compare each with one
-# query. But a score is a product of three factors, and the brackets may move:
+# After 1,000 tokens, these formulas compute 1,000 keys per head again for each new one, only to
+# compare them with a single query. Can this **explicit** form be avoided? Because a score is a
+# product of three factors, the brackets may move:
 #
 # $$q_h\, (c\, W_{uk,h}^\top)^\top = (q_h\, W_{uk,h})\, c^\top .$$
 #
@@ -135,10 +135,10 @@ schematic("absorbed matrix")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two latents by hand
 #
-# Suppose that two latents, $(2, 1)$ and $(0, 3)$, are kept. The matrix of one head turns a latent
-# $(c_1, c_2)$ into the key $(c_1, c_2, c_1 + c_2)$, so the keys are $(2, 1, 3)$ and $(0, 3, 3)$,
-# and the query $(1, 0, 1)$ scores 5 and 3. In the other order, the same matrix turns the query into
-# $(2, 1)$, which meets the latents directly and finds 5 and 3 again:
+# Suppose that the cache holds two latents, $(2, 1)$ and $(0, 3)$. The matrix of one head turns a
+# latent $(c_1, c_2)$ into the key $(c_1, c_2, c_1 + c_2)$, so the keys are $(2, 1, 3)$ and
+# $(0, 3, 3)$, and the query $(1, 0, 1)$ scores 5 and 3. In the other order, the same matrix turns
+# the query into $(2, 1)$, which meets the latents directly and finds 5 and 3 again:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Computes both orders
@@ -148,9 +148,9 @@ print("explicit: keys", (c @ W_uk.T).tolist(), "scores", (q @ (c @ W_uk.T).T).to
 print("absorbed: query", (q @ W_uk).tolist(), "scores", (q @ W_uk @ c.T).tolist())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# For the values, likewise, we average the latents first and apply $W_{uv,h}^\top$ to the average.
-# The matrices are then said to be **absorbed**, and all heads share one key, the latent, as in
-# chapter 9's **multi-query** attention.
+# The values are treated likewise: we average the latents first, and apply $W_{uv,h}^\top$ to the
+# average. The matrices are then said to be **absorbed**, and all heads share one key, the latent,
+# as in chapter 9's **multi-query** attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Compute both orders on the board. Which numbers need not be kept? The keys.
@@ -158,12 +158,11 @@ print("absorbed: query", (q @ W_uk).tolist(), "scores", (q @ W_uk @ c.T).tolist(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Positions beside the latent
 #
-# Why not rotate the keys by their positions, as in chapter 7? If the key at position $s$ were
-# rotated by $R_s$, its score would be $(q_h\, R_s\, W_{uk,h})\, c^\top$. The absorbed query would
-# then differ from position to position, and nothing would be saved. So a few more numbers carry the
-# position: each head's query has a rotary part, and one small **rotary key** per token, rotated by
-# its position, is kept beside $c$ for all heads. Their products are added to those of query and
-# key:
+# Where do positions come in? If the key at position $s$ were rotated by $R_s$, as in chapter 7, its
+# score would be $(q_h\, R_s\, W_{uk,h})\, c^\top$. The absorbed query would then differ from
+# position to position, and nothing would be saved. So positions get numbers of their own. One small
+# **rotary key** per token, rotated by its position, is kept beside $c$ for all heads, and each
+# head's query has a part to match it. The two scores are added:
 #
 # $$\text{scores}_h = q_h\, k_h^\top + q_h^\text{rot} \left(k^\text{rot}\right)^\top .$$
 
@@ -185,9 +184,13 @@ schematic("latent attention")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The layer and its cache
 #
-# The layer takes the new tokens and a list, its cache, which is empty at first. `keep` appends
-# their latents and rotary keys to it, and returns all that is kept so far. `attend` then computes
-# all keys and values from the latents.
+# Beside the new tokens, the layer takes a list, its cache. It appends the tokens' latents and
+# rotary keys to the list, and lets their queries attend to all that is kept so far. Our example has
+# these sizes:
+#
+# | tokens: new, so far | numbers per token | heads, size | latent | rotary part |
+# |---|---|---|---|---|
+# | n, m | D = 48 | H = 4, d = 12 | L = 10 | R = 6 |
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -205,29 +208,25 @@ class PlainLatentAttention(nn.Module):
     def __init__(self, num_hiddens, num_heads, head_size, latent_size, rotary_size):
         super().__init__()
         self.num_heads, self.sizes = num_heads, [head_size, rotary_size]
-        self.W_q = nn.LazyLinear(num_heads * sum(self.sizes), bias=False)
-        self.W_down = nn.LazyLinear(latent_size, bias=False)
-        self.W_kr = nn.LazyLinear(rotary_size, bias=False)
-        self.W_uk = nn.Linear(latent_size, num_heads * head_size, bias=False)
-        self.W_uv = nn.Linear(latent_size, num_heads * head_size, bias=False)
+        self.W_q = nn.LazyLinear(num_heads * sum(self.sizes), bias=False)  # queries, both parts
+        self.W_down = nn.LazyLinear(latent_size, bias=False)  # token -> latent
+        self.W_kr = nn.LazyLinear(rotary_size, bias=False)  # token -> rotary key, for all heads
+        self.W_uk = nn.Linear(latent_size, num_heads * head_size, bias=False)  # latent -> keys
+        self.W_uv = nn.Linear(latent_size, num_heads * head_size, bias=False)  # latent -> values
         self.W_o = nn.Linear(num_heads * head_size, num_hiddens, bias=False)
 
-    def by_head(self, X):  # (B, m, H * d) -> (B, H, m, d)
+    def by_head(self, X):  # (B, m, H d) -> (B, H, m, d)
         return X.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 
-    def keep(self, X, cache, first):  # -> latents (B, m, L), rotary keys (B, m, R): all so far
-        c, k_rotary = self.W_down(X), rotate(self.W_kr(X), first)  # real models also normalise c
-        if cache:  # what was kept before comes first
-            c = torch.cat([cache[0], c], dim=1)
-            k_rotary = torch.cat([cache[1], k_rotary], dim=1)
-        cache[:] = c, k_rotary
-        return cache
-
-    def forward(self, X, cache=None):  # new tokens (B, n, any size) -> (B, n, D)
-        cache = [] if cache is None else cache
+    def forward(self, X, cache=None):  # the new tokens, (B, n, any size) -> (B, n, D)
         first = cache[0].shape[1] if cache else 0  # the position of the first new token
-        c, k_rotary = self.keep(X, cache, first)
-        q, q_rotary = self.by_head(self.W_q(X)).split(self.sizes, dim=-1)
+        kept = [self.W_down(X), rotate(self.W_kr(X), first)]  # real models also normalise c
+        if cache:  # what was kept before comes first
+            kept = [torch.cat(both, dim=1) for both in zip(cache, kept, strict=True)]
+        if cache is not None:
+            cache[:] = kept  # no keys and no values: only these two are kept
+        c, k_rotary = kept  # (B, m, L), (B, m, R)
+        q, q_rotary = self.by_head(self.W_q(X)).split(self.sizes, dim=-1)  # (B, H, n, d or R)
         by_position = rotate(q_rotary, first) @ k_rotary[:, None].mT  # (B, H, n, m)
         return self.W_o(self.attend(q, c, by_position).transpose(1, 2).flatten(2))
 
@@ -236,53 +235,101 @@ class PlainLatentAttention(nn.Module):
         future = torch.ones(n, m, dtype=torch.bool).triu(1 + m - n)
         return (scores / sum(self.sizes) ** 0.5).masked_fill(future, -math.inf).softmax(dim=-1)
 
-    def attend(self, q, c, by_position):  # the explicit form: -> (B, H, n, head_size)
-        k, v = self.by_head(self.W_uk(c)), self.by_head(self.W_uv(c))  # (B, H, m, head_size)
+    def attend(self, q, c, by_position):  # the explicit form: -> (B, H, n, d)
+        k, v = self.by_head(self.W_uk(c)), self.by_head(self.W_uv(c))  # of all tokens, (B, H, m, d)
         return self.weights(q @ k.mT + by_position) @ v
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. The class is on the student's page: show `keep` and `attend` there. What is computed
-# again for each new word? The keys and values of all words; the next class avoids that.
+# Two minutes. The class is on the student's page: show `forward` and `attend` there. What is
+# computed again for each new word? The keys and values of all words; the next class avoids that.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The layer, absorbed
 #
-# While the absorbed layer keeps the same cache, its `attend` uses no keys and no values:
+# In the absorbed layer only `attend` is different. It multiplies the queries by $W_{uk}$ and the
+# averaged latents by $W_{uv}$, so that it needs no keys and no values:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
 class PlainAbsorbedAttention(PlainLatentAttention):
-    def attend(self, q, c, by_position):  # without keys and values
+    def attend(self, q, c, by_position):
         W_uk, W_uv = (W.weight.unflatten(0, (self.num_heads, -1)) for W in (self.W_uk, self.W_uv))
-        c = c[:, None]  # (B, 1, m, L), and both matrices (H, head_size, L)
-        weights = self.weights((q @ W_uk) @ c.mT + by_position)
-        return weights @ c @ W_uv.mT
+        c = c[:, None]  # (B, 1, m, L), and both matrices (H, d, L)
+        weights = self.weights((q @ W_uk) @ c.mT + by_position)  # the query becomes (B, H, n, L)
+        return weights @ c @ W_uv.mT  # the average of the latents, then the values' matrix
 
 
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Compares both forms of one layer, token by token
-torch.manual_seed(0)
-sizes = dict(num_hiddens=48, num_heads=4, head_size=12, latent_size=10, rotary_size=6)
-explicit, absorbed = PlainLatentAttention(**sizes), PlainAbsorbedAttention(**sizes)
-X = torch.randn(1, 7, 48)
-output, _ = explicit(X), absorbed(X)  # all seven tokens at once; the first call fixes the sizes
-absorbed.load_state_dict(explicit.state_dict())
-for layer in (explicit, absorbed):
-    cache = []
-    one_by_one = torch.cat([layer(X[:, i : i + 1], cache) for i in range(7)], dim=1)
-    print(f"{type(layer).__name__}, token by token:", torch.allclose(one_by_one, output, atol=1e-5))
-    print("    the cache holds", [tuple(kept.shape) for kept in cache])
-print("explicit equals absorbed:", torch.allclose(absorbed(X), output, atol=1e-5))
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Compare the two `attend`: where has W_uk gone?
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Write with the cache
+#
+# Now let us use the cache. The smallest model that can write consists of an embedding, the layer,
+# and a readout that scores the 26 letters:
+
+
+# %% slideshow={"slide_type": "-"}
+embedding, readout = nn.Embedding(26, 48), nn.Linear(48, 26)
+explicit = PlainLatentAttention(48, 4, head_size=12, latent_size=10, rotary_size=6)
+absorbed = PlainAbsorbedAttention(48, 4, head_size=12, latent_size=10, rotary_size=6)
+
+
+@torch.no_grad()
+def write(layer, letters, steps, cache=None):  # letters (1, n) -> (1, n + steps)
+    new = letters  # first the prompt, all of it at once
+    for _ in range(steps):
+        scores = readout(layer(embedding(new), cache))[:, -1]  # (1, 26), for the next letter
+        following = scores.argmax(dim=-1, keepdim=True)  # (1, 1)
+        letters = torch.cat([letters, following], dim=1)
+        new = letters if cache is None else following  # without a cache: all letters again
+    return letters
+
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
+# Trains the explicit form to repeat words of five letters, and copies it into the absorbed form
+explicit(embedding(torch.zeros(1, 1, dtype=torch.long)))  # the first call fixes the sizes
+absorbed(embedding(torch.zeros(1, 1, dtype=torch.long)))
+parameters = [p for part in (embedding, explicit, readout) for p in part.parameters()]
+optimizer = torch.optim.Adam(parameters, lr=0.01)
+for _ in range(200):
+    words = torch.randint(26, (64, 5)).repeat(1, 3)  # (64, 15): random letters, three times
+    guesses = readout(explicit(embedding(words[:, :-1])))[:, 4:]  # from the second time on
+    loss = F.cross_entropy(guesses.flatten(0, 1), words[:, 5:].flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+_ = absorbed.load_state_dict(explicit.state_dict())
+words = torch.randint(26, (500, 5)).repeat(1, 2)
+with torch.no_grad():
+    guesses = readout(explicit(embedding(words[:, :-1])))[:, 4:].argmax(dim=-1)
+print(f"letters of 500 new words, repeated: {(guesses == words[:, 5:]).float().mean():.0%} right")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# In these 200 steps, the model has learned to repeat words of five random letters. Given the word
+# *llama*, it now writes ten letters more, three times: without a cache, with one, and with one in
+# the absorbed form:
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+prompt = torch.tensor([[ord(letter) - ord("a") for letter in "llama"]])  # (1, 5)
+for layer, cache in ((explicit, None), (explicit, []), (absorbed, [])):
+    written = "".join(chr(ord("a") + letter) for letter in write(layer, prompt, 10, cache)[0])
+    print(written, "the cache holds", [tuple(kept.shape) for kept in cache or []])
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Both forms keep 16 numbers per token, where four heads would keep $2 \cdot 4 \cdot 12 = 96$. In a
-# larger layer, after 2,000 tokens, how long does one more take?
+# The letters are the same. For them, the layer read $5 + 6 + \dots + 14 = 95$ tokens without a
+# cache; with one, it read the 5 of the prompt and then 9 single ones. The cache holds $10 + 6 = 16$
+# numbers for each of these 14 tokens, where four heads with keys and values of their own would
+# keep $2 \cdot 4 \cdot 12 = 96$.
+#
+# What, then, does the absorbed form gain? Here is the time of one more token after 2,000, in a
+# larger layer:
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
 # Times the next token of both forms: 16 heads of 64 numbers, a latent of 256, the median of 9 tries
 large = dict(num_hiddens=1024, num_heads=16, head_size=64, latent_size=256, rotary_size=32)
-for form in (PlainLatentAttention, PlainAbsorbedAttention):
+for name, form in (("explicit", PlainLatentAttention), ("absorbed", PlainAbsorbedAttention)):
     layer, tries = form(**large), []
     with torch.no_grad():
         for _ in range(9):
@@ -290,22 +337,34 @@ for form in (PlainLatentAttention, PlainAbsorbedAttention):
             token, begin = torch.randn(1, 1, 1024), process_time()
             layer(token, cache)
             tries.append(process_time() - begin)
-    print(f"{form.__name__:24} {1000 * median(tries):5.1f} ms")
+    print(f"{name} {1000 * median(tries):5.1f} ms")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Here, on one thread of a CPU, the absorbed form is several times as fast.
+# On one thread of a CPU, the absorbed form is several times as fast, with the same numbers:
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks both forms against the package's layer, with its cache, and against multi-head attention
+# Compares both forms, with the cache and without, the package's layer, and multi-head attention
+torch.manual_seed(0)
+sizes = dict(num_hiddens=48, num_heads=4, head_size=12, latent_size=10, rotary_size=6)
+X = torch.randn(1, 7, 48)
+with torch.no_grad():
+    output = explicit(X)  # all seven tokens at once
+    for layer in (explicit, absorbed):
+        cache = []
+        one_by_one = torch.cat([layer(X[:, i : i + 1], cache) for i in range(7)], dim=1)
+        torch.testing.assert_close(one_by_one, output, atol=1e-4, rtol=1e-4)
+    print("explicit equals absorbed:", torch.allclose(absorbed(X), output, atol=1e-4))
 package = MultiHeadLatentAttention(**sizes)
 package(X)
 package.load_state_dict(explicit.state_dict())
 for how in (False, True):
-    torch.testing.assert_close(package(X, is_causal=True, absorbed=how), output)
+    result = package(X, is_causal=True, absorbed=how)
+    torch.testing.assert_close(result, output, atol=1e-4, rtol=1e-4)
 kept = KeyValueCache()
 parts = [package(X[:, i : i + 1], cache=kept, absorbed=True) for i in range(7)]
-torch.testing.assert_close(torch.cat(parts, dim=1), output)
+torch.testing.assert_close(torch.cat(parts, dim=1), output, atol=1e-4, rtol=1e-4)
 assert kept.values.shape[-1] + kept.keys.shape[-1] == 10 + 6
+
 
 wide = PlainLatentAttention(24, 4, 6, 24, 6)  # a latent as wide as the token: nothing is squeezed
 Y = torch.randn(2, 5, 24)
@@ -322,7 +381,8 @@ full_heads.load_state_dict(state | {"W_o.weight": wide.W_o.weight})
 torch.testing.assert_close(full_heads(Y, Y, Y, is_causal=True), wide(Y))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Compare the two `attend`: where has W_uk gone?
+# Two minutes. Run the three lines; follow `new` through one round of the loop. How many tokens does
+# the layer read without a cache? 5 + 6 + ... + 14.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What a latent saves
@@ -332,29 +392,20 @@ torch.testing.assert_close(full_heads(Y, Y, Y, is_causal=True), wide(Y))
 # cache is larger?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Draws the cache of one token, from the shapes that the models' reports give
+# Prints the cache of one token, from the shapes that the models' reports give
 shapes = {model.name: model for model in (*PUBLISHED, *RECENT)}
 v3, llama = shapes["DeepSeek-V3"], shapes["Llama 3.1 8B"]
 own_keys = cache_bytes(v3.num_layers, v3.num_heads, v3.head_size, 1)
 sizes_kib = {"Llama 3.1 8B": llama.bytes(1), "DeepSeek-V3": v3.bytes(1)}
-sizes_kib["DeepSeek-V3 if it\nkept all keys"] = own_keys
-figure, ax = plt.subplots(figsize=(9, 2.6))
-bars = ax.barh(range(3), [size / 2**10 for size in sizes_kib.values()], color=[INK, WEIGHT, RULE])
-ax.bar_label(bars, [f"{size / 2**10:,.0f} KiB" for size in sizes_kib.values()], padding=5)
-ax.set(xlim=(0, 4500), xticks=[], yticks=range(3), yticklabels=sizes_kib)
-ax.set_title("DeepSeek-V3 keeps half of what a model of 8 billion keeps", fontsize=16)
-ax.invert_yaxis()
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: three bars, the cache of one token. Llama 3.1 8B keeps 128 KiB, DeepSeek-V3 69 KiB, and
-# DeepSeek-V3 would keep 3,904 KiB if each head kept its own keys and values.*
+sizes_kib["DeepSeek-V3 with all keys and values"] = own_keys
+for name, size in sizes_kib.items():
+    print(f"{name:38} {size / 2**10:7,.0f} KiB per token")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Llama's cache is larger. DeepSeek-V3, with 84 times the parameters, keeps about half as much per
-# token. **What it costs:** in the absorbed form, each head multiplies longer vectors, 576 numbers
-# per score instead of 192. But when a model generates text for a single user, it mostly waits for
-# the memory (chapter 10), so a smaller cache is worth this.
+# Llama's cache is larger: DeepSeek-V3, with 84 times the parameters, keeps about half as much.
+# **What it costs:** in the absorbed form, each head multiplies longer vectors, 576 numbers per
+# score instead of 192. But when a model generates text for a single user, it mostly waits for the
+# memory (chapter 10), so a smaller cache is worth this.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the figures that the text names
@@ -363,26 +414,26 @@ assert 0.5 < v3.bytes(1) / llama.bytes(1) < 0.55
 assert f"{own_keys / 2**10:,.0f}" == "3,904"
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask for a vote before the picture: nearly all say DeepSeek's, which has 69 KiB
+# Two minutes. Ask for a vote before the numbers: nearly all say DeepSeek's, which has 69 KiB
 # against 128 (and 3,904 without the latent). For experts: with 128 heads on one latent, arithmetic
 # may become the limit again.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Attention sinks: weights must sum to one
 #
-# **The problem.** The weights of a query sum to one, whether anything is worth looking at or not.
-#
-# Suppose that a head looks for something that is missing, and all four scores are $-10$. What are
-# its weights?
+# What does a head do when nothing is worth looking at? Suppose that it looks for something that is
+# missing, and all four scores are $-10$. What are its weights?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Computes the weights of four scores of -10
 scores = torch.full((4,), -10.0)
 print("weights:", scores.softmax(dim=0))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A quarter each: only differences count, so 'nothing fits' looks like 'all fit equally well'.
-# Trained models often put the weight on a token that carries little information, mostly the first
-# one, which every query can see. Xiao et al. (2023) called it an **attention sink**.
+# A quarter each: the weights of a softmax sum to one, and since only differences count, 'nothing
+# fits' looks like 'all fit equally well'. Trained models often put the weight on a token that
+# carries little information, mostly the first one, which every query can see. Xiao et al. (2023)
+# called it an **attention sink**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Collect votes: 'all 0' and 'a quarter each'. Only differences count.
@@ -390,15 +441,15 @@ print("weights:", scores.softmax(dim=0))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A game with an idle head
 #
-# A small game, after Guo et al. (2024), produces a sink that we can watch. Letters follow each
-# other by chance, and a letter depends only on the one before. From time to time a bell `*` rings,
-# and after it the letter before the bell comes again. `<bos>` marks the beginning:
+# A small game, after Guo et al. (2024), produces a sink that we can watch. Each letter is drawn by
+# chance, and depends only on the letter before. From time to time a bell `*` rings, and after it
+# the letter before the bell comes again (`<bos>` marks the beginning):
 #
 # `<bos> f c d * d a d k e * e b ...`
 #
-# Only at a bell is there something to look up; at letters, attention need not contribute. The model
-# is an embedding, a small feed-forward network, one head with rotary positions, and a readout. In
-# 350 steps, on texts of 64 tokens, it learns to predict the next token at every position.
+# So only at a bell is there something to look up; at letters, the head is idle. The model has a
+# small feed-forward network and one head with rotary positions. In 350 steps, on texts of 64
+# tokens, it learns to predict the next token.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room continue the text aloud: after k and a bell comes k.
@@ -406,7 +457,7 @@ print("weights:", scores.softmax(dim=0))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The same model with a window
 #
-# After training, let us have the model read with a window of 16 tokens, as if its cache dropped the
+# After training, we let the model read with a window of 16 tokens, as if its cache dropped the
 # oldest.
 #
 # **Predict.** Will its predictions at letters suffer from the window?
@@ -512,57 +563,26 @@ print(f"{'all 17 equally':20} {math.log(17):13.2f} ({math.log(17):.2f})")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Yes, although no letter needs an old token: the loss at letters rises from 1.76, about the best
-# possible, to about 2.6, near that of guessing, 2.83. At letters the head looks mostly at `<bos>`
-# (last column). What `<bos>` adds through this head is less than a fifth as long as what a letter
-# adds, so weight on it does almost nothing. When the window drops it, this weight must fall on
-# other tokens, mostly letters, which probably disturb the prediction. As soon as `<bos>` is kept
-# beside the latest 16 tokens, the loss is as before.
+# possible, to about 2.6, near that of guessing, 2.83. The last column shows why. At letters the
+# head looks mostly at `<bos>`, which does almost nothing: what `<bos>` adds through this head is
+# less than a fifth as long as what a letter adds. When the window drops it, this weight must fall
+# on other tokens, mostly letters, which probably disturb the prediction. With `<bos>` kept beside
+# the latest 16 tokens, the loss is as before.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Nearly all say 'no harm', with a good reason. Read the table by rows: 1.76 to about
 # 2.6, in another start to 3.63.
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
-# Draws the loss at letters, position by position
-figure, ax = plt.subplots(figsize=(9, 3.7))
-is_letter = read != BELL
-styles = SERIES[0], SERIES[1], SERIES[2] | {"linestyle": ""}  # the last lies on the first
-for i, (name, mask) in enumerate(VISIBLE.items()):
-    with torch.no_grad():
-        loss = loss_of(writers["softmax", 0], bell_texts, mask).view(-1, LENGTH)
-    by_position = (loss * is_letter).sum(dim=0) / is_letter.sum(dim=0)
-    ax.plot(
-        range(1, LENGTH),
-        by_position[1:],
-        label=name,
-        markevery=(2 * i, 6),
-        markersize=7,
-        **styles[i],
-    )
-ax.axvline(15.5, color=RULE)
-ax.set(xlabel="position", ylabel="loss at letters", ylim=(0, None))
-ax.set_title("The loss jumps as soon as the window drops <bos>, and only then", fontsize=17)
-ax.legend(title="visible", ncols=3, frameon=False, loc="lower right")
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the loss at letters over the position. Up to position 15, it is near 1.8 whatever is
-# visible. At position 16, the line of the window of 16 jumps to about 2.6 and stays there. The line
-# of all 64 tokens stays near 1.8, and the dots of the window with the mark of the beginning lie on
-# it.*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. What happens at position 16? There `<bos>` falls out of the window.
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A sink of its own
 #
-# **The idea.** Give each head one more score $s$, which is learned and has no value vector:
+# Could a head be silent without the help of `<bos>`? Give each head one more score $s$, which is
+# learned and has no value vector, as OpenAI's gpt-oss (2025) does:
 #
 # $$\alpha_j = \frac{e^{a_j}}{e^{s} + \sum_m e^{a_m}} .$$
 #
-# Now the weights may sum to less than one: with $s = 0$, our four scores get 0.0002 in all.
-# OpenAI's gpt-oss (2025) does this:
+# Now the weights may sum to less than one: with $s = 0$, our four scores of $-10$ get 0.0002 in
+# all.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -574,9 +594,9 @@ def plain_sink_attention(q, k, v, s):  # (B, H, n, d) three times, (H,) -> (B, H
 
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# With $s = -\infty$ this is the plain softmax. Another way to be silent is a **gate**, as in
-# Qwen3-Next (Qwen Team, 2025): it multiplies a head's output by $\sigma(x\, W_g^\top)$ of the
-# asking token $x$ (Qiu et al., 2025).
+# With $s = -\infty$ this is the plain softmax. A **gate** is another way to be silent: in
+# Qwen3-Next (Qwen Team, 2025) it multiplies a head's output by $\sigma(x\, W_g^\top)$ of the asking
+# token $x$ (Qiu et al., 2025).
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the package's sink against the page, and that it is plain attention where it is -inf
@@ -600,7 +620,7 @@ assert f"{silent:.4f}" == "0.0002"
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The game with a learned sink
 #
-# Let us train the same model with this one number more.
+# Does this one number help? We train the same model with it:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Trains the model with a sink, and measures
@@ -643,27 +663,19 @@ assert 0.03 < adds[BOS] / adds[:NUM_LETTERS].mean() < 0.2
 # One minute. Find the row of a bell in both pictures, then the row of a letter.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In this start, the window costs nothing any more. Here are stored losses at letters for three
-# other starts, which `bell_table` gives in half a minute:
-#
-# | starts 1, 2 and 3 | all 64 | latest 16 | weight of `<bos>` |
-# |---|---|---|---|
-# | softmax | 1.75, 1.76, 1.76 | 3.08, 3.63, 1.88 | 100, 100, 75% |
-# | with a sink | 1.76, 1.75, 1.76 | 1.83, 1.75, 1.76 | 91, 1, 1% |
-#
-# How much the window hurts varies: without `<bos>`, starts 1 and 2 do even worse than guessing
-# (2.83), while start 3 loses only 0.12. With a sink, start 1 found the `<bos>` solution again, and
-# loses 0.07: a learned sink is available, not compulsory.
+# In this start, the window costs nothing any more. In starts 1 to 3 (stored; `bell_table` gives
+# them), the plain softmax has 75 to 100% of its weight on `<bos>`, and the window raises its loss
+# from about 1.76 to 3.08 and 3.63, worse than guessing, and to 1.88. With a sink, two of the three
+# lose nothing. Start 1 found the `<bos>` solution again (91%), and loses 0.07: a learned sink is
+# available, not compulsory.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Many windows, few global layers
 #
-# **The problem.** A window bounds the cache, but in each layer information travels fewer than $w$
-# tokens.
-#
-# **The idea.** Mix the layers: most have a short window, and a few are **global**, which means that
-# they see everything. Gemma 3 27B has 62 layers, 10 of them global (Gemma Team, 2025); the others
-# have windows of 1,024.
+# Can a model with windows still use the beginning of a long text? So that it can, some models mix
+# their layers. Most have a short window, and a few are **global**, which means that they see
+# everything. Gemma 3 27B has 62 layers, 10 of them global (Gemma Team, 2025); the others have
+# windows of 1,024.
 #
 # **Predict.** A text has 256 tokens, and a model has six layers, five of them with a window of 16.
 # The global layer may be the first, the middle or the last. For which of the three can information
@@ -717,7 +729,7 @@ plt.show()
 # draw the path for the first: it brings token 0 to the last token, which then keeps it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The cache of a mixed model
+# Since only a few layers are global, the cache stays small:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Prints the cache of Gemma 3 27B, as published and with all layers global
@@ -727,8 +739,7 @@ print(f"all layers global: {whole / 2**30:.0f} GiB")
 assert gemma.bytes(1024) == cache_bytes(62, 16, 128, 1024)  # the window is not yet full
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# **What it costs:** only the few global layers can look far back, and the cache still grows with
-# $n$.
+# **What it costs:** only these few layers can look far back, and the cache still grows with $n$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask for both numbers at 1,024 tokens: they are equal, because the windows are not
@@ -737,23 +748,24 @@ assert gemma.bytes(1024) == cache_bytes(62, 16, 128, 1024)  # the window is not 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### A place to stop
 #
-# So far each query looked at all keys, or at those of a fixed window. In the second half a state
+# So far each query looked at all keys, or at those of a window. In the second half, a state
 # replaces the cache, or the keys are chosen by their content.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The delta rule: erase before you write
 #
-# **The problem.** The plain linear attention of chapter 9 only adds to its state. If a key comes
-# *again* with a new value, both values stay in.
+# Linear attention keeps a state of fixed size, but chapter 9's only adds to it. If a key comes
+# *again* with a new value, both values stay in. Could the new one replace the old?
 #
-# **The idea.** Query the state first: what it answers to the new key, $k S$, is taken out, and the
-# new value is put in:
+# The **delta rule** (Widrow and Hoff, 1960; for linear attention Schlag et al., 2021) does this. It
+# first queries the state: what it answers to the new key, $k S$, is taken out, and the new value is
+# put in:
 #
 # $$S \leftarrow S + \beta\, k^\top (v - k S) .$$
 #
-# This is the **delta rule** (Widrow and Hoff, 1960; for linear attention Schlag et al., 2021). If
-# $k$ has length 1 and $\beta = 1$, the state afterwards answers exactly $v$ to $k$. **Gated
-# DeltaNet** (Yang et al., 2025) also multiplies the state by a factor, its decay, before each step.
+# If $k$ has length 1 and $\beta = 1$, the state afterwards answers exactly $v$ to $k$. **Gated
+# DeltaNet** (Yang et al., 2025) also multiplies the state by a factor, its decay, before each step,
+# so that old pairs fade.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws one step of the delta rule
@@ -771,25 +783,27 @@ schematic("delta rule")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The delta rule, token by token
+#
+# For n tokens, keys of D numbers and values of V numbers:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
-def plain_delta_rule(queries, keys, values, beta, decay):
-    """queries, keys (n, D), values (n, V), beta and decay (n,) -> output (n, V), state (D, V)."""
-    state, outputs = torch.zeros(keys.shape[1], values.shape[1]), []
+def plain_delta_rule(queries, keys, values, beta, decay):  # (n, D), (n, D), (n, V), (n,), (n,)
+    state, outputs = torch.zeros(keys.shape[1], values.shape[1]), []  # the state is (D, V)
     for t in range(len(keys)):
         state = decay[t] * state  # fade
         known = keys[t] @ state  # (V,): what the state answers to this key
         state = state + beta[t] * torch.outer(keys[t], values[t] - known)  # erase it, write v
-        outputs.append(queries[t] @ state)
-    return torch.stack(outputs), state
+        outputs.append(queries[t] @ state)  # (V,)
+    return torch.stack(outputs), state  # (n, V), (D, V)
 
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Let us do it by hand: both keys are $(1, 0)$, the values 5 and then 7, and $\beta$ and the decay
 # are 1. While a plain sum would end with 12, the state answers 5 and then 7:
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Writes 5 and then 7 under the same key
 same_key = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
 answers, _ = plain_delta_rule(
     same_key, same_key, torch.tensor([[5.0], [7.0]]), torch.ones(2), torch.ones(2)
@@ -803,8 +817,8 @@ print("answers:", answers[:, 0].tolist())
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The look-up game again
 #
-# In chapter 9's game, a state stores $n$ pairs of random keys and values, and each key is then
-# asked for. A look-up succeeds if the right value is the nearest to the answer.
+# In chapter 9's game, a state stores $n$ pairs of random keys and values, each of 16 numbers, and
+# each key is then asked for. A look-up succeeds if the right value is the nearest to the answer.
 #
 # **Predict.** With $\beta = 1$, does the delta rule find more of 8 pairs than plain sums, fewer, or
 # the same?
@@ -834,31 +848,15 @@ for n, times in ((4, 1), (8, 1), (16, 1), (8, 2), (8, 8)):
     shown = [f"{right:7.0%} ({error:.2f})" for right, error, _ in look_up(n, times)]
     print(f"{n:2} keys, each written {times} times".replace("1 times", "once   "), end=" " * 24)
     print(*(f"{cell:>15}" for cell in shown))
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Fewer: 92% against 97%, although the rule's squared error is smaller. The last two rows show what
-# the rule is for: where a key gets a *new* value, plain sums mix all of its values and find the
-# latest one less and less often, in the last row 41% against 90%.
-
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws the share of right answers by the age of a pair
 by_age = [share for _, _, share in look_up(8, 1)]
-figure, ax = plt.subplots(figsize=(9, 3.6))
-for share, name, series in zip(by_age, ("plain sums", "delta rule"), SERIES[1::-1], strict=True):
-    ax.plot(range(1, 9), share, label=name, **series)
-ax.set(ylim=(0.7, 1.02), xlabel="pair, from the oldest to the newest", ylabel="share found")
-ax.set_title("The delta rule wears its older pairs away; the newest is exact", fontsize=17)
-ax.legend(frameon=False, loc="lower right")
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the share of right answers for each of 8 pairs, from the oldest to the newest. Plain sums
-# stay between 95 and 99%. The delta rule rises from about 80% for the oldest pair to 100% for the
-# newest.*
+print("8 keys, each written once: the oldest and the newest", end="  ")
+print(*(f"{share[0]:9.0%}, {share[-1]:4.0%}" for share in by_age))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The oldest pairs suffer most. Because random keys overlap a little, each later erasure with
-# $\beta = 1$ also takes away a part of what they stored.
+# Fewer: 92% against 97%, although the rule's squared error is smaller. The oldest pairs suffer
+# (last row): because random keys overlap a little, each later erasure also takes away a part of
+# what they stored. But where a key gets a *new* value, plain sums mix all of its values. They find
+# the latest one less and less often, 41% against 90%, and this is what the rule is for.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks both findings with other draws
@@ -870,10 +868,10 @@ for seed in (1, 2, 3):
 assert by_age[1][-1] == 1 and by_age[1][:3].mean() < by_age[1][-3:].mean()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **What it saves.** With $D = V = 128$, the state of a head has 16,384 numbers, as many as a cache
-# of 64 of its own keys and values. **What it costs.** Since a state of fixed size must lose
-# something of a long text, models mix: Kimi Linear (Kimi Team, 2025) and Qwen3-Next (Qwen Team,
-# 2025) have about three layers of this kind for each layer of attention.
+# **What it saves.** With $D = V = 128$, the state of a head has 16,384 numbers, as many as the keys
+# and values of 64 tokens. **What it costs.** Since a state of fixed size must lose something of a
+# long text, models mix: Kimi Linear (Kimi Team, 2025) and Qwen3-Next (Qwen Team, 2025) have about
+# three layers of this kind for each layer of attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. The vote splits the room, and 'more' wins. Let them explain the 'fewer': which pair
@@ -883,17 +881,16 @@ assert by_age[1][-1] == 1 and by_age[1][:3].mean() < by_age[1][-3:].mean()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The indexer: choose keys by content
 #
-# **The problem.** Windows fix in advance who sees whom, and a state forgets. What matters may be
-# anywhere.
+# What matters in a long text may be anywhere: a window misses it, and a state forgets it. Could a
+# query find the few keys that it needs?
 #
-# **The idea.** Score all past tokens cheaply, and attend to the best $k$ of them only. The scorer
-# is called an **indexer** (DeepSeek-V3.2, 2025). Unlike multi-head attention, it has a single small
-# key per token for its several heads of queries, and it chooses without a softmax:
+# An **indexer** (DeepSeek-V3.2, 2025) scores all past tokens cheaply, and the attention then reads
+# only the best $k$ of them. It has several small heads of queries, a single key per token for all
+# of them, and no softmax and no values:
 #
 # $$I_{ts} = \sum_h w_{t,h}\, \mathrm{ReLU}\!\left(\frac{q_{t,h} \cdot k_s}{\sqrt d}\right)$$
 #
-# The weights $w_{t,h}$ come from the asking token $t$ as well. For the choice, only the order
-# counts.
+# The weights $w_{t,h}$ come from the asking token $t$ as well.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws who feeds what in a layer with an indexer
@@ -909,33 +906,37 @@ schematic("indexer")
 # numbers each. Compare with attention: one key for all heads, a ReLU in place of the softmax, no
 # values.
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The indexer in code
+#
+# In the run below, a token has D = 64 numbers, and the indexer H = 2 heads of d = 8:
 
-# %% slideshow={"slide_type": "subslide"} tags=["build"]
+
+# %% slideshow={"slide_type": "-"} tags=["build"]
 class PlainIndexer(nn.Module):
     def __init__(self, num_hiddens, num_heads, head_size):
         super().__init__()
         self.num_heads = num_heads
         self.W_q = nn.Linear(num_hiddens, num_heads * head_size, bias=False)
-        self.W_k = nn.Linear(num_hiddens, head_size, bias=False)
-        self.W_w = nn.Linear(num_hiddens, num_heads, bias=False)
+        self.W_k = nn.Linear(num_hiddens, head_size, bias=False)  # one key, for all heads
+        self.W_w = nn.Linear(num_hiddens, num_heads, bias=False)  # how much each head counts
 
     def forward(self, X):  # (*, n, D) -> scores (*, n, n)
         q = self.W_q(X).unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)  # (*, H, n, d)
-        k = self.W_k(X)[..., None, :, :]  # (*, 1, n, d): one key per token, for all heads
-        products = (q @ k.mT / math.sqrt(k.shape[-1])).relu()  # (*, H, n, n)
-        return (self.W_w(X).mT[..., None] * products).sum(dim=-3)
+        k = self.W_k(X)[..., None, :, :]  # (*, 1, n, d)
+        products = (q @ k.mT / math.sqrt(k.shape[-1])).relu()  # (*, H, n, n), no softmax
+        return (self.W_w(X).mT[..., None] * products).sum(dim=-3)  # summed over the heads
 
 
 def best_keys(scores, k, causal=True):  # (*, n, n) -> bool (*, n, n): the best k of each row
-    visible = torch.ones_like(scores, dtype=torch.bool)
-    visible = visible.tril() if causal else visible
+    visible = torch.ones_like(scores, dtype=torch.bool).tril(0 if causal else scores.shape[-1])
     best = scores.masked_fill(~visible, -math.inf).topk(min(k, scores.shape[-1]), dim=-1).indices
     return torch.zeros_like(visible).scatter(-1, best, True) & visible
 
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# The layer's attention uses the result of `best_keys` as its mask. With $k = n$ it is the causal
-# mask, and the layer is plain attention.
+# The result of `best_keys` is the attention's mask. With $k = n$ it is the causal mask, and the
+# layer is plain attention.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the page against the package's layer, and all keys chosen against plain attention
@@ -954,11 +955,11 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Training the indexer to follow the attention
 #
-# Since the choice of the best $k$ has no gradient, the indexer learns to **follow** the attention:
-# the softmax of its scores should be near $p$, the mean of the heads' weights, so its loss is the
-# divergence $\sum_s p_s \ln (p_s / \mathrm{softmax}(I)_s)$, averaged over the queries. DeepSeek
-# first trains it in this way while the attention still reads all keys, and only later lets it
-# choose.
+# How does an indexer learn what to choose? A choice has no gradient, so the indexer learns to
+# **follow** the attention: the softmax of its scores should be near $p$, the mean of the heads'
+# weights. Its loss is the divergence $\sum_s p_s \ln (p_s / \mathrm{softmax}(I)_s)$, averaged over
+# the queries. DeepSeek first trains it in this way while the attention still reads all keys, and
+# only later lets it choose.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -971,30 +972,21 @@ def follow_loss(scores, weights):  # (B, n, n), (B, H, n, n) -> ()
 # ### A teacher and its indexers
 #
 # The teacher is chapter 9's model, in which every token sees the whole text, later tokens as well.
-# Its texts have 32 tokens here, in random order: 16 statements, each a letter with a digit, and 16
-# questions, each a letter without one. Three functions of the package help: `train` trains the
-# teacher as in chapter 9, `texts` draws a batch, and `inputs_and_weights` returns what each layer
-# gets and where it looks.
+# Its texts have n = 32 tokens, in random order: 16 statements, each a letter with a digit, and 16
+# questions, each a letter without one. The teacher stays as it is, while an indexer for each of its
+# two layers learns from 100 batches to follow that layer's weights:
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
+# Trains the teacher, then the two indexers by `follow_loss`
 n = 32
-teacher = train("plain", n, seed=0, steps=200)
-generator = torch.Generator().manual_seed(2000)
-letters, digits, _, _ = texts(32, n, generator)  # (B, n) each; a question has no digit
-for X, w in inputs_and_weights(teacher, letters, digits):
-    print("a layer's inputs", tuple(X.shape), "and its attention weights", tuple(w.shape))
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# For each layer, an indexer of 2 heads of 8 numbers now learns from 100 batches to follow these
-# weights, while the teacher stays as it is.
-
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+teacher = train("plain", n, seed=0, steps=200)  # as in chapter 9
 torch.manual_seed(0)
 indexers = [PlainIndexer(64, 2, 8) for _ in range(2)]
 optimizer = torch.optim.Adam([p for each in indexers for p in each.parameters()], lr=0.01)
+generator = torch.Generator().manual_seed(2000)
 for step in range(100):
-    letters, digits, _, _ = texts(32, n, generator)
-    layers = inputs_and_weights(teacher, letters, digits)
+    letters, digits, _, _ = texts(32, n, generator)  # (32, n) each; a question has no digit
+    layers = inputs_and_weights(teacher, letters, digits)  # X (32, n, 64), weights (32, H, n, n)
     each = [follow_loss(index(X), w) for index, (X, w) in zip(indexers, layers, strict=True)]
     optimizer.zero_grad()
     sum(each).backward()
@@ -1003,11 +995,8 @@ for step in range(100):
         print(f"step {step:2}: loss of the two indexers", *(f"{loss.item():.2f}" for loss in each))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Now each query reads only what its indexer chose: `Chosen` runs the teacher with such masks, and
-# `shares_right` counts its right answers.
-#
-# **Predict.** With 4 of 32 keys, how many of the questions about far statements, more than 8 tokens
-# away, are still answered: a tenth, half, or nearly all?
+# Now each query reads only the 4 of 32 keys that its indexer chose. How many of the questions about
+# far statements, more than 8 tokens away, are still answered?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Two indexers, of 2 heads of 8 numbers, learned from 100 batches. Remind the room of
@@ -1037,47 +1026,20 @@ for name, choose in ways.items():
 # it. A window finds only what is near, so far away it guesses. The second row is only a yardstick,
 # because it needs all the attention's weights before it can choose.
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
-# Draws where the teacher looks and what the indexer chooses, in one text
-letters, digits, _, _ = texts(1, n, torch.Generator().manual_seed(7))
-figure, axes = plt.subplots(1, 4, figsize=(11, 3.4), sharey=True)
-with torch.no_grad():
-    for i, (X, w) in enumerate(inputs_and_weights(teacher, letters, digits)):
-        heatmap(axes[2 * i], w[0].mean(dim=0))
-        axes[2 * i].set(title=f"layer {i}: weights", xlabel="key")
-        heatmap(axes[2 * i + 1], best_keys(indexers[i](X), 4, causal=False)[0].float())
-        axes[2 * i + 1].set(title=f"layer {i}: chosen", xlabel="key")
-axes[0].set(ylabel="query")
-figure.suptitle("The indexer chooses keys to which the attention gives weight", fontsize=17)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four heat maps of 32 queries and 32 keys of one text, two for each layer: the attention's
-# weights, averaged over the heads, and the 4 keys that the indexer chooses for each query. Nearly
-# all dark cells of the weights are among the chosen ones.*
-
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
 # Checks what the text says of this run
 assert far["indexer", 4] > 0.95 and far["indexer", 1] < far["the attention's own weights", 1]
 assert max(far["a window of as many", k] for k in (4, 2, 1)) < 0.2
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Here are stored figures of eight starts with 64 tokens, 300 batches, and 8 keys or 1:
+# In eight starts with 64 tokens and 300 batches (stored; `python -m
+# d2l_attention.experiments.indexed --starts 8 --keys 8 1`), 8 chosen keys answer 100% each time. A
+# single one answers 81 to 96%, or 95 to 99% if the attention's own weights choose it: in the worst
+# start the indexer, not the limit of one key, causes most errors. A window of 8 gives 9 to 11%.
 #
-# | far questions answered, lowest and highest of 8 starts | 8 keys | 1 key |
-# |---|---|---|
-# | indexer | 100% | 81 to 96% |
-# | the attention's own weights | 99 to 100% | 95 to 99% |
-# | a window of as many | 9 to 11% | 9 to 10% |
-#
-# The table is from `python -m d2l_attention.experiments.indexed --starts 8 --keys 8 1`. One
-# well-chosen key nearly suffices; in the worst start the indexer, not the limit of one key, causes
-# most errors.
-#
-# **What it costs.** The indexer still scores *all* pairs, only cheaply: *Going further* counts. Any
-# token may be chosen later, so nothing is dropped from the cache, which even grows by the indexer's
-# keys. And in this small task, a question needs one right key: the run does not say how many keys a
-# text needs.
+# **What it costs.** The indexer still scores *all* pairs, only cheaply. Any token may be chosen
+# later, so nothing is dropped from the cache, which even grows by the indexer's keys. And because a
+# question in this small task needs one right key, the run does not say how many a text needs.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Why does one link nearly suffice? Each question has one right statement.
@@ -1115,10 +1077,10 @@ plt.show()
 # everywhere; at short texts it is above the latent's.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# If every token must stay readable, groups or latents keep all of them. For long texts, give most
-# layers windows or states, and a few layers the whole text. If the reading itself takes too long,
-# add an indexer, which saves no memory. Which mixture keeps the quality, only trained models can
-# show: *What does it cost in quality?* reports some.
+# If every token must stay readable, take groups or latents. For long texts, give most layers
+# windows or states, and a few layers the whole text. If the reading itself takes too long, add an
+# indexer, which saves no memory. Which mixture keeps the quality, only trained models can show:
+# *What does it cost in quality?* reports some.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Which two lines stop growing, and what do they lose?
@@ -1126,15 +1088,14 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Groups, and one latent per token, make the cache small. With the brackets moved, the latent
-#   itself is the key of all heads.
+# - One latent per token keeps the cache small, and with the brackets moved, the latent itself is
+#   the key of all heads.
 # - The weights of a softmax sum to one. In our game the idle head put them mostly on the first
 #   token, and a window that dropped this token hurt, little or much, in four of four starts. With a
 #   learned sink, three of four lost nothing.
-# - One global layer anywhere opens a path over the whole text, and using only a few of them keeps
-#   the cache small.
-# - The delta rule replaces what a key said before. For keys written once, plain sums looked up
-#   more; for rewritten keys, the delta rule did.
+# - One global layer anywhere opens a path over the whole text; a few keep the cache small.
+# - The delta rule replaces what a key said before. It found more of the rewritten keys than plain
+#   sums, and fewer of those written once.
 # - An indexer chooses keys by content. With 8 of 64 keys, nearly all of our far questions were
 #   answered. It still scores all pairs.
 #
@@ -1190,17 +1151,9 @@ from d2l_attention.exercises import check, hint, solution
 # ### Compressed caches: fewer entries than tokens
 #
 # *2 minutes.* With an indexer, the cache still has an entry for each token. But far away, one entry
-# can stand for several tokens $t$, as a weighted mean of their vectors $c_t$ (DeepSeek-AI, 2026):
-#
-# $$\text{entry} = \sum_t \alpha_t \odot c_t, \qquad
-#   \alpha = \mathrm{softmax}_t(x_t\, W_z^\top + b_t) .$$
-#
-# In this mean, each coordinate has its own softmax weights, to which $b$ adds a learned part for
-# each position in the entry. An entry becomes visible only after its last token, while the
-# tokens that are near are kept one by one, in a window.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# #### Layers of three kinds in DeepSeek-V4-Flash
+# can stand for several tokens $t$, as a weighted mean of their vectors $c_t$ (DeepSeek-AI, 2026).
+# Each coordinate has softmax weights of its own, computed from the tokens and from their positions
+# in the entry.
 #
 # In DeepSeek-V4-Flash (2026), all heads of queries share one key of 512 numbers, which is at the
 # same time the value. Its 43 layers are of three kinds:
@@ -1223,7 +1176,7 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **What it costs.** What is far can be read in mixtures only, and we have not measured how often a
-# text needs the single far token. In V4, entries for 4 tokens overlap: each is mixed from 8.
+# text needs the single far token.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let them compute the 3,440 themselves. What is lost? The single far token, unless the
@@ -1232,13 +1185,12 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Who uses what, November 2026
 #
-# *3 minutes.* The table describes twelve models, from configurations in the version of the library
+# *2 minutes.* The table describes twelve models, from configurations in the version of the library
 # `transformers` that it names. Some are those of a published model, others the defaults of a class,
 # from which a published model may differ; the last column of `who_uses_what()` says which is which.
 # *Linear* layers keep a state, *chosen* ones have an indexer. *Keys* are the key-value heads of a
 # layer and their size, or the size of its latent and of the key beside it, which is rotary in all
 # but Kimi Linear. An indexer mostly adds 128 numbers per token and layer (257 in GLM-5.3-Flash).
-# *QK-norm* has a section of its own below.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Shows what twelve models are made of, computed from the installed library
@@ -1263,16 +1215,13 @@ replace(table, columns=("model", "layers", "keys", "more", "cache"), rows=tuple(
 # key and the indexer's key in each layer: $61 \cdot (512 + 64 + 128) = 42{,}944$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The newest classes combine kinds of layers. GLM-5.3-Flash has states and an indexer, MiniMax-M3
-# chooses whole blocks in all layers but three, and LFM3 has convolutions beside full layers and
-# windows. Because Kimi Linear's linear layers read in order, its full layers do without rotation
-# (Kimi Team, 2025). Layers can also share a cache: cross-layer attention (Brandon et al., 2024)
-# computes keys and values in every second layer only, and the next layer reads the same ones. In
-# Mistral Large 4, according to colibri's page on it, some layers read the latent of a layer before
-# them, and others keep no rotary key, so that its cache is smaller than its columns suggest.
+# Layers can also share a cache: cross-layer attention (Brandon et al., 2024) computes keys and
+# values in every second layer only, and the next layer reads the same ones. In Mistral Large 4,
+# according to colibri's page on it, some layers read the latent of a layer before them, and others
+# keep no rotary key, so that its cache is smaller than its columns suggest.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the rows by hand and what the text says of the newest classes
+# Checks the rows by hand, and four others
 told = {row[0]: row for row in rows}
 assert told["Qwen3-Next"][1:3] == ("36 linear, 12 full", "2 of 256")
 assert told["Qwen3-Next"][-1] == f"{12 * 2 * 2 * 256:,}"
@@ -1290,7 +1239,8 @@ assert told["LFM3"][1] == "13 convolution, 6 full, 5 window"
 # ### What does it cost in quality?
 #
 # *2 minutes.* Our games are too small to say, but the makers of models have compared versions that
-# they trained alike. (MMLU has questions from 57 subjects, of which a guess answers 25%.)
+# they trained alike, with their own sizes and data. (MMLU has questions from 57 subjects, of which
+# a guess answers 25%.)
 #
 # - **Groups**: with 7 billion parameters, MMLU is 45.2% if each head has its own keys, 41.2% with
 #   8 key-value heads and 37.9% with one. (The parameters saved went into more layers: DeepSeek-V2,
@@ -1304,104 +1254,22 @@ assert told["LFM3"][1] == "13 convolution, 6 full, 5 window"
 # - **Linear layers**: Kimi Linear, with 48 billion parameters, is better in most tasks than the
 #   same model with latent attention throughout, and on long texts it has 54.5 against 52.2 on
 #   average, although it is behind in three of the eight columns (Kimi Team, 2025, table 5).
-#
-# Each of these reports comes from the makers of a model, with their sizes and their data.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Who compares, and with what? Each report is from the makers of a model.
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ### A sink to turn
-#
-# *1 minute.* Three scores are 0, the best one and the sink are yours. With a best score of 6, how
-# high must the sink be before the head falls silent?
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Shows the view: weights of four keys and a sink
-
-
-def draw_sink(figure, best=6.0, sink=5.0):
-    weights = torch.tensor([0.0, best, 0.0, 0.0, sink]).softmax(dim=0)
-    ax = figure.subplots()
-    ax.bar(range(5), weights, color=4 * [WEIGHT] + [RULE])
-    ax.set(ylim=(0, 1), ylabel="weight", title=f"the keys get {weights[:4].sum():.2f} in all")
-    ax.set_xticks(range(5), ["key 0", "best key", "key 2", "key 3", "sink"])
-
-
-alt = "Weights of four keys and a sink, as bars, for a best score and a sink of your choice."
-explore(draw_sink, figsize=(6.5, 3.8), alt=alt, best=(-2.0, 10.0, 0.5), sink=(-4.0, 12.0, 0.5))
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# *Figure: an interactive view of five bars, the weights of four keys and of a sink. At a best score
-# of 6 and a sink of 0 the best key has 0.99. At a sink of 6 the best key and the sink have half
-# each, and at 12 the sink has nearly everything.*
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A whole layer of the delta rule
-#
-# *6 minutes.* Where do $\beta$ and the decay come from? Both come from the token, by two small
-# matrices: a sigmoid keeps $\beta$ between 0 and 1 (some models let it reach 2), and the decay is
-# $e$ to a negative number. A gate on the output decides what is passed on.
-
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask first: which numbers of the rule would you let the token determine?
-
-
-# %% slideshow={"slide_type": "skip"} tags=["build"]
-class PlainGatedDeltaNet(nn.Module):
-    def __init__(self, num_hiddens, num_heads):
-        super().__init__()
-        self.num_heads = num_heads
-        self.W_q, self.W_k, self.W_v, self.W_gate = (
-            nn.LazyLinear(num_hiddens, bias=False) for _ in range(4)
-        )
-        self.W_beta, self.W_decay = nn.LazyLinear(num_heads), nn.LazyLinear(num_heads)
-        self.norm = nn.RMSNorm(num_hiddens // num_heads)
-        self.W_o = nn.Linear(num_hiddens, num_hiddens, bias=False)
-
-    def forward(self, X):  # (n, any size) -> (n, D), one text
-        q, k, v, gate = (
-            W(X).unflatten(-1, (self.num_heads, -1)).transpose(0, 1)
-            for W in (self.W_q, self.W_k, self.W_v, self.W_gate)
-        )  # (H, n, D / H)
-        q, k = (F.normalize(F.silu(Y), dim=-1) for Y in (q, k))  # of length 1
-        beta = self.W_beta(X).sigmoid().T  # (H, n): how much is replaced
-        decay = (-F.softplus(self.W_decay(X))).exp().T  # (H, n): how much is kept
-        heads = [plain_delta_rule(*given)[0] for given in zip(q, k, v, beta, decay, strict=True)]
-        output = self.norm(torch.stack(heads)) * F.silu(gate)  # (H, n, D / H)
-        return self.W_o(output.transpose(0, 1).flatten(1))
-
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The package's `GatedDeltaNet` gives the same numbers. Real layers also have short convolutions on
-# the queries, keys and values, and a learned rate of fading per head.
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the page's layer against the package's
-torch.manual_seed(0)
-plain, package, X = PlainGatedDeltaNet(12, 3), GatedDeltaNet(12, 3), torch.randn(7, 10)
-output = plain(X)
-package(X[None])  # the first call fixes the sizes
-package.load_state_dict(plain.state_dict())
-torch.testing.assert_close(package(X[None])[0], output, atol=1e-5, rtol=1e-4)
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Let the room find the six things that come from the token: query, key, value, beta,
-# decay and gate.
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The delta rule, all tokens at once
 #
-# *4 minutes.* A loop over tokens is slow to train, but its steps can be solved together. Token $t$
-# writes $u_t = \beta_t (v_t - k_t S)$ under its key. Without fading, the state before it is $S =
-# \sum_{j<t} k_j^\top u_j$. If we insert this into $u_t$ and bring the sum to the left, we get
+# *3 minutes.* In a layer, $\beta$ and the decay come from the token by two small matrices, and so
+# does a gate on the output; `GatedDeltaNet` in the package is such a layer. Its loop over tokens
+# would be slow to train, but the steps can be solved together. Token $t$ writes $u_t = \beta_t
+# (v_t - k_t S)$ under its key. Without fading, the state before it is $S = \sum_{j<t} k_j^\top
+# u_j$. If we insert this into $u_t$ and bring the sum to the left, we get
 #
 # $$u_t + \beta_t \sum_{j < t} (k_t \cdot k_j)\, u_j = \beta_t v_t ,$$
 #
-# a triangular system of $n$ equations (Yang et al., 2024). Models solve it chunk by chunk. In a
-# chunk that begins with a state $S$, $v_t - k_t S$ takes the place of $v_t$, and $q_t S$ is added
-# to the outputs.
+# a triangular system of $n$ equations (Yang et al., 2024). Models solve it chunk by chunk.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -1413,7 +1281,8 @@ def plain_delta_at_once(queries, keys, values, beta):
     return (queries @ keys.T).tril() @ written  # (n, V)
 
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Compares it with the loop on 100 tokens
 torch.manual_seed(0)
 queries, keys, values = torch.randn(3, 100, 16)
 keys = F.normalize(keys, dim=-1)
@@ -1423,12 +1292,11 @@ at_once = plain_delta_at_once(queries, keys, values, beta)
 print("one by one equals at once:", torch.allclose(one_by_one, at_once, atol=1e-4))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The cost of an indexer, and layers that share one
+# ### The cost of an indexer
 #
-# *1 minute.* Here the indexer multiplies $2 \cdot 8 = 16$ numbers per pair, where the attention
-# multiplies $8 \cdot 2 \cdot 8 = 128$. In DeepSeek-V3.2 (2025) it has 64 heads of 128 numbers, in 8
-# bits, for all pairs. The attention multiplies $512 + 64 + 512$ numbers in each of 128 heads, but
-# only for the chosen 2,048. For one query, both do equally many products at
+# *1 minute.* In DeepSeek-V3.2 (2025) the indexer has 64 heads of 128 numbers, in 8 bits, for all
+# pairs. The attention multiplies $512 + 64 + 512$ numbers in each of 128 heads, but only for the
+# chosen 2,048. For one query, both do equally many products at
 
 # %% slideshow={"slide_type": "fragment"}
 print(f"{2048 * 128 * (512 + 64 + 512) / (64 * 128):,.0f} tokens")
@@ -1444,31 +1312,23 @@ print(f"{2048 * 128 * (512 + 64 + 512) / (64 * 128):,.0f} tokens")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Chosen blocks
 #
-# *3 minutes.* A coarser choice is one of blocks. The indexer of MiniMax-M3 scores all keys, but 16
-# whole blocks of 128 tokens are read: the query's own and those with the best keys (TensorRT-LLM's
-# page on it). A cheaper choice scores each block by the product of the query with the *mean* of its
-# keys, and reads the best blocks beside the query's own: this is MoBA, the mixture of block
-# attention (Lu et al., 2025). In this example, without the own block, the query is $(1, 0)$. Block
-# 0 has the keys $(1, 0)$ and three times $(-1, 0)$, block 1 four times $(0.1, 0)$:
-
-
-# %% slideshow={"slide_type": "-"}
-def choose_blocks(query, keys, block_size, num_chosen):
-    """Which blocks one query reads: query (D,), keys (n, D) -> their numbers (num_chosen,)."""
-    means = keys.unflatten(0, (-1, block_size)).mean(dim=1)  # (blocks, D)
-    return (means @ query).topk(num_chosen).indices
-
+# *2 minutes.* An indexer can also choose whole blocks: MiniMax-M3 reads 16 blocks of 128 tokens,
+# the query's own and those with the best keys (TensorRT-LLM's page on it). A cheaper choice scores
+# each block by the product of the query with the *mean* of its keys, and reads the best ones
+# beside the query's own. This is MoBA, the mixture of block attention (Lu et al., 2025). For
+# example, let the query be $(1, 0)$. Block 0 has the keys $(1, 0)$ and three times $(-1, 0)$, block
+# 1 four times $(0.1, 0)$:
 
 # %% slideshow={"slide_type": "fragment"}
-needle = torch.tensor([[1.0, 0]] + [[-1.0, 0]] * 3 + [[0.1, 0]] * 4)  # (8, 2)
-print("chosen block:", choose_blocks(torch.tensor([1.0, 0.0]), needle, 4, 1).tolist())
+blocks = torch.tensor([[[1.0, 0]] + [[-1.0, 0]] * 3, [[0.1, 0]] * 4])  # (2 blocks, 4 keys, 2)
+means = blocks.mean(dim=1)  # (2, 2)
+print("chosen block:", (means @ torch.tensor([1.0, 0.0])).argmax().item())
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The best key is in block 0, but the three opposite keys of this block outvote it: the mean is
 # $(-0.5, 0)$. In the indexer's game with 64 tokens, the own block of 4 and the best other one
 # answer only 55 to 58% of far questions in eight starts. This rule, unlike the indexers, was not
-# trained. If all keys of a block share a direction, the mean shows what is in it, and training can
-# give keys such a form.
+# trained.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The needle on the board, before the cell runs, with means.
@@ -1476,9 +1336,9 @@ print("chosen block:", choose_blocks(torch.tensor([1.0, 0.0]), needle, 4, 1).tol
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### FlexAttention: a mask as a rule
 #
-# *7 minutes.* A mask of shape $(n, n)$ saves nothing: the kernel computes every score and then
-# hides it (chapter 9). Instead of writing a kernel for every pattern, hand over the **rule** that
-# defines the mask, a function of the positions of a query and a key:
+# *5 minutes.* A mask of shape $(n, n)$ saves nothing: the kernel computes every score and then
+# hides it (chapter 9). PyTorch's **FlexAttention** (Dong et al., 2024) takes the **rule** that
+# defines the mask instead, a function of the positions of a query and a key:
 
 
 # %% slideshow={"slide_type": "-"}
@@ -1488,57 +1348,38 @@ def near_past(query, key):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The rule determines, before any score is computed, which **blocks** of 128 queries and 128 keys
-# are empty. A kernel leaves these out, and evaluates the rule only in blocks that are partly full.
+# are empty. The kernel leaves these out, and evaluates the rule only in blocks that are partly
+# full.
 #
 # **Predict.** 1,024 tokens make $8 \cdot 8 = 64$ blocks. How many of them does `near_past` need?
 
-# %% slideshow={"slide_type": "subslide"}
-positions = torch.arange(1024)
-visible = near_past(positions[:, None], positions)  # (n, n): only to look at it
-blocks = visible.unflatten(0, (8, 128)).unflatten(2, (8, 128))  # (8, 128, 8, 128)
-needed = blocks.any(dim=3).any(dim=1)  # (8, 8): True where some query of the block sees some key
-full = blocks.all(dim=3).all(dim=1)  # (8, 8): True where the rule hides nothing
-print(f"needed: {needed.sum()} of {needed.numel()} blocks, {full.sum()} of them full")
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the visible pairs, with the borders of the blocks
-figure, ax = plt.subplots(figsize=(4.6, 4.2))
-heatmap(ax, visible[::8, ::8].float())
-ax.set_xticks(range(0, 128, 16), range(8))
-ax.set_yticks(range(0, 128, 16), range(8))
-ax.grid(color=RULE)
-ax.set(
-    xlabel="block of keys", ylabel="block of queries", title="15 of 64 blocks hold a visible pair"
-)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a square of 8 by 8 blocks. The visible pairs form a band below the diagonal that touches
-# the 8 blocks on the diagonal and the 7 directly below it.*
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Counts the blocks that hold a visible pair, and checks them against PyTorch's
 
 
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the blocks against PyTorch's, and the package's rule
 def rule(batch, head, query, key):
     return near_past(query, key)
 
 
+positions = torch.arange(1024)
+visible = near_past(positions[:, None], positions)  # (n, n): only to look at it
+needed = visible.unflatten(0, (8, 128)).unflatten(2, (8, 128)).any(dim=3).any(dim=1)  # (8, 8)
+print(f"needed: {needed.sum()} of {needed.numel()} blocks")
 block_mask = create_block_mask(rule, 1, 1, 1024, 1024, device="cpu")
 counted = block_mask.kv_num_blocks + block_mask.full_kv_num_blocks
-assert counted.sum() == needed.sum()
+assert counted.sum() == needed.sum() and block_mask.full_kv_num_blocks.sum() == 0
 assert torch.equal(sliding_window_mask(1024, window=127) & causal_mask(1024), visible)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# #### From a rule to a kernel
+# The 8 on the diagonal are needed, and the 7 below them, because the first queries of a block look
+# into the block before.
 #
-# PyTorch calls this **FlexAttention** (Dong et al., 2024): `create_block_mask` finds the blocks,
-# and `torch.compile` turns the rule into a kernel. For 4,096 tokens and a window of 128 keys before
-# and 128 after the query's own, it took 0.15 of the time of the fused kernel without a mask. Our
+# `torch.compile` turns the rule into a kernel. For 4,096 tokens and a window of 128 keys before and
+# 128 after the query's own, it took 0.15 of the time of the fused kernel without a mask. Our
 # window, written for windows, took 0.25, and a dense mask 2.0 (stored figures of `python -m
 # tests.benchmarks.flex`, one head of 64 numbers, forward only, on one thread of the authors' CPU).
-#
-# **What it costs.** The first call compiles, which takes seconds. Training needs a GPU, because
-# there is no backward pass on the CPU. Without `torch.compile`, the whole matrix of scores is made.
+# **What it costs:** the first call compiles, which takes seconds; there is no backward pass on the
+# CPU, so training needs a GPU; and without `torch.compile`, the whole matrix of scores is made.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask for the blocks before the cell runs: most count the diagonal only, 8, and forget that a query
@@ -1547,19 +1388,21 @@ assert torch.equal(sliding_window_mask(1024, window=127) & causal_mask(1024), vi
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Longer than trained
 #
-# *6 minutes.* Chapter 7's reader with rotary positions was trained on texts of 16 letters. From
+# *4 minutes.* Chapter 7's reader with rotary positions was trained on texts of 16 letters. From
 # about position 34 on it begins to fail, because far letters rotate the slow pairs by angles that
 # training never showed. But the speeds of a trained model can be changed so that long distances
-# look like short ones.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# #### Four ways to choose the speeds
+# look like short ones:
 #
 # - A **larger base** slows all pairs but the first (Xiong et al., 2023; theirs is 500,000).
 # - **Interpolation** slows all pairs: with $f = 4$, a distance of 4 rotates them as 1 did (Chen et
 #   al., 2023).
 # - **YaRN's speeds** interpolate the pairs that hardly turned round in training, and keep the fast
 #   ones, which have shown all their angles (Peng et al., 2023).
+#
+# In chapter 7's two games, *three back* means to name the letter three positions before, and *last
+# capital* to name the latest capital. For each game, a reader with one attention layer (four heads
+# of 8 numbers) is trained for 200 steps on 16 letters, from one start. Then its speeds are
+# exchanged, with $f = 4$. A guess is right in one of eight.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -1578,11 +1421,6 @@ def stretched(d, f, base=10000, trained=16):
     }
 
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Prints the speeds of a head of 8 numbers, for f = 4
-for name, speeds in stretched(8, 4).items():
-    print(f"{name:14}", " ".join(f"{speed:.5f}" for speed in speeds.tolist()))
-
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the four ways against the package, and that a factor of 1 is plain rotary
 for f in (1.0, 4.0):
@@ -1597,18 +1435,7 @@ for f in (1.0, 4.0):
         if f == 1 and name != "larger base":
             torch.testing.assert_close(speeds, ours["plain"])
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# #### Two games
-#
-# In chapter 7's two games, *three back* means to name the letter three positions before, and *last
-# capital* to name the latest capital. For each game, a reader with one attention layer (four heads
-# of 8 numbers) is trained for 200 steps on 16 letters, from one start. Then its speeds are
-# exchanged, with $f = 4$. A guess is right in one of eight.
-#
-# **Predict.** Without new training, which of the four still play *three back* on the first 16
-# letters?
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input", "nbval-ignore-output"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
 # Trains chapter 7's reader on both games, exchanges its speeds, and measures
 
 
@@ -1710,47 +1537,26 @@ reader.attention.positions.speeds = yarn_speeds(8, 4, 16, few_turns=1, many_turn
 assert right_answers(reader, three_back)[3:].mean() < 0.35  # the paper's limits
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# All but interpolation. The head has learned which rotation belongs to a distance of 3, and with
-# speeds four times slower it finds this rotation at a distance of 12. The other ways leave the
-# fastest pair as it was, YaRN only because its upper limit is 2.5 turns here: with the paper's 1
-# and 32 turns, it slows every pair and fails like interpolation. For *last capital*, which asks
-# roughly how recent something is, interpolation does well. One toy run cannot tell which way is
-# best for a large model, and some published models are trained again at the new length.
+# Only interpolation loses *three back* at once. The head has learned which rotation belongs to a
+# distance of 3, and with speeds four times slower it finds this rotation at a distance of 12. The
+# other ways leave the fastest pair as it was, YaRN only because its upper limit is 2.5 turns here:
+# with the paper's 1 and 32 turns, it slows every pair and fails like interpolation. For *last
+# capital*, which asks roughly how recent something is, interpolation does well. One toy run cannot
+# tell which way is best for a large model, and some published models are trained again at the new
+# length.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Read the table of speeds by columns: which way touches pair 0? Only interpolation. From that the
-# room can answer the prediction.
+# Which way touches pair 0, the fastest? Only interpolation. From that the room can say who fails at
+# *three back*.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### QK-norm and soft-capping
 #
-# *4 minutes.* Chapter 3 divided by $\sqrt d$, so that scores of vectors with unit variance have
-# unit variance. In training the vectors may grow, and the softmax saturates again. **QK-norm**
-# (after Henry et al., 2020) first divides every query and key by its root mean square. Without its
-# learned factors, a score is then at most $\sqrt d$. **Soft-capping** (Gemma 2, 2024) bends a large
-# score $a$ to $50 \tanh(a / 50)$, between $-50$ and 50. Gemma 3 (2025) has QK-norm instead.
-
-# %% slideshow={"slide_type": "skip"}
-print("vectors times        1     3    10    30")
-torch.manual_seed(0)
-q, k = torch.randn(1000, 1, 64), torch.randn(1000, 32, 64)
-ways = {
-    "plain": lambda q, k: q @ k.mT / 8,
-    "soft-capped": lambda q, k: 50 * torch.tanh(q @ k.mT / 8 / 50),
-    "QK-norm": lambda q, k: F.rms_norm(q, [64]) @ F.rms_norm(k, [64]).mT / 8,
-}
-for name, score in ways.items():
-    largest = [score(s * q, s * k).softmax(dim=-1).amax(dim=-1).mean() for s in (1, 3, 10, 30)]
-    print(f"{name:16}", *(f"{weight:5.0%}" for weight in largest))
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The table shows the largest of 32 weights, on average. With QK-norm it is independent of the
-# vectors' length. Soft-capping bounds the scores, but where many of them reach the cap they become
-# equal for the softmax.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Ask what a model loses by QK-norm: it cannot sharpen by longer vectors, so a learned factor is
-# added.
+# *1 minute.* Chapter 3 divided by $\sqrt d$, so that scores of vectors with unit variance have unit
+# variance. In training the vectors may grow, and the softmax saturates again. **QK-norm** (after
+# Henry et al., 2020) first divides every query and key by its root mean square. Without its learned
+# factors, a score is then at most $\sqrt d$. **Soft-capping** (Gemma 2, 2024) bends a large score
+# $a$ to $50 \tanh(a / 50)$, between $-50$ and 50. Gemma 3 (2025) has QK-norm instead.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises

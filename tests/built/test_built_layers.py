@@ -16,7 +16,7 @@ from d2l_attention import (
     dot_product_attention,
 )
 from d2l_attention.models.seq2seq import Seq2SeqEncoder
-from d2l_attention.variants import GatedDeltaNet, Indexer, LearnedQueries, MultiHeadLatentAttention
+from d2l_attention.variants import Indexer, LearnedQueries, MultiHeadLatentAttention
 
 B, H, Q, K, D, HIDDEN, S, T = 2, 3, 5, 7, 12, 17, 7, 5  # all different: no axis can be swapped
 WORDS = 19, 23  # of the source, of the target
@@ -116,9 +116,6 @@ CASES = {
     ),
     "11_PlainAbsorbedAttention": case(
         lambda: MultiHeadLatentAttention(*LATENT), LATENT, lambda: [(X(B, Q, 17),)], absorbed
-    ),
-    "11_PlainGatedDeltaNet": case(
-        lambda: GatedDeltaNet(D, H), (D, H), lambda: [(X(Q, 11),)], without_batch
     ),
     "11_PlainIndexer": case(
         lambda: Indexer(D, H, 7), (D, H, 7), lambda: [(X(Q, D),)], without_batch
