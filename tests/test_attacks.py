@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from accelerate import Accelerator
 from torch import nn
 from torch.testing import assert_close
 
@@ -20,12 +21,17 @@ from d2l_attention import (
     gaussian_score,
 )
 from d2l_attention.attention.positional import rotary_speeds
+from d2l_attention.data import Pair, Vocab
+from d2l_attention.models.decoding import beam_search, greedy_decode
 from d2l_attention.models.encoder_decoder import EncoderDecoder
 from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder, Seq2SeqEncoder
+from d2l_attention.training.loop import validation_loss
 from d2l_attention.variants import (
+    BigBirdAttention,
     ChosenBlocksAttention,
     GatedDeltaNet,
     GlobalLocalAttention,
+    HyenaOperator,
     Indexer,
     LinearAttention,
     MultiHeadLatentAttention,
@@ -292,3 +298,80 @@ def test_shapes_on_meta():
     layer(X, X, X)
     X = X.to("meta")
     assert layer.to("meta")(X, X, X).shape == X.shape
+
+
+class TestAnotherDefaultDtype:
+    """It decides what new parameters are, and nothing else: models are built before it changes."""
+
+    @pytest.fixture(params=[torch.float64, torch.bfloat16, torch.float16])
+    def change(self, request):
+        yield lambda: torch.set_default_dtype(request.param)
+        torch.set_default_dtype(torch.float32)
+
+    @pytest.mark.parametrize("make", [
+        lambda: BigBirdAttention(1, 0, 0, 1, 0.0, seed=0),
+        lambda: HyenaOperator(8, 4096),
+        lambda: HyenaOperator(8, 4096).half(),
+    ], ids=["bigbird", "hyena", "hyena in half"])  # fmt: skip
+    def test_of_layers(self, change, make):
+        layer = make()
+        X = torch.randn(1, 1024, 8, dtype=next((p.dtype for p in layer.parameters()), torch.float))
+        expected = layer(X) if isinstance(layer, HyenaOperator) else layer(X, X, X)
+        change()
+        assert torch.equal(
+            layer(X) if isinstance(layer, HyenaOperator) else layer(X, X, X), expected
+        )
+
+    @pytest.mark.parametrize("search", [beam_search, greedy_decode])
+    def test_of_searches(self, change, search):
+        source, options = torch.zeros(3, 1, dtype=torch.long), {"bos": 0, "eos": 1, "max_len": 300}
+        torch.manual_seed(334)
+        model = EncoderDecoder(nn.Identity(), FromTable(torch.randn(300, 3)))
+        model.encoder.forward = lambda source, lens: source
+        expected = search(model, source, None, **options)
+        change()
+        got = search(model, source, None, **options)
+        assert torch.equal(got.tokens, expected.tokens) and torch.equal(got.scores, expected.scores)
+
+    def test_of_the_validation_loss(self, change):
+        pairs, words = [Pair(("a",), (("b",),))] * 300, Vocab([["a", "b"]])
+        model = EncoderDecoder(
+            Seq2SeqEncoder(len(words), 4, 6, 1), Seq2SeqAttentionDecoder(len(words), 4, 6, 1)
+        )
+        accelerator = Accelerator(cpu=True)
+        expected = validation_loss(model, pairs, words, words, 7, accelerator)
+        change()
+        assert validation_loss(model, pairs, words, words, 7, accelerator) == expected
+
+
+class FromTable(nn.Module):
+    """A decoder whose logits (T, N) are those of the step, whatever it has read."""
+
+    def __init__(self, logits):
+        super().__init__()
+        self.logits = logits
+
+    def init_state(self, enc_outputs, lens):
+        return [enc_outputs, 0]
+
+    def forward(self, X, state):
+        enc_outputs, step = state
+        return self.logits[step].expand(len(X), 1, -1).clone(), [enc_outputs, step + 1]
+
+    def select(self, state, index):
+        return [state[0][index], state[1]]
+
+
+@pytest.mark.parametrize("make", [lambda: PositionalEncoding(8, 0.0), lambda: ALiBi(3)])
+def test_loading_what_was_saved_changes_no_number(make):
+    model = make().double()
+    before = [buffer.clone() for buffer in model.buffers()]
+    model.load_state_dict(model.state_dict())
+    assert all(map(torch.equal, model.buffers(), before)) and before
+
+
+def test_no_weights_are_kept_where_only_keys_are_within_torch_func():
+    layer, queries, keys = AdditiveAttention(8, 0.0), torch.randn(1, 3, 4), torch.randn(2, 1, 5, 4)
+    layer(queries, keys[0], keys[0])
+    torch.func.vmap(lambda keys: layer(queries, keys, keys))(keys)
+    assert not hasattr(layer, "attention_weights")

@@ -15,12 +15,18 @@ def keep_computed(module: nn.Module, **makers: Callable[[], Tensor]) -> None:
     They follow the module from device to device. In a module that was built on ``meta`` and given
     memory by ``to_empty`` they hold no numbers: they are computed anew whenever weights are loaded.
     """
+    # Rounded as when the module was built, also in one that has become ``double`` since.
+    makers = {
+        name: partial(_rounded, make, torch.get_default_dtype()) for name, make in makers.items()
+    }
     for name, make in makers.items():
-        numbers = make()
-        dtype = torch.get_default_dtype() if numbers.is_floating_point() else numbers.dtype
-        numbers = numbers.to(torch.get_default_device(), dtype)
-        module.register_buffer(name, numbers, persistent=False)
+        module.register_buffer(name, make().to(torch.get_default_device()), persistent=False)
     module.register_load_state_dict_pre_hook(partial(_compute_anew, makers))
+
+
+def _rounded(make: Callable[[], Tensor], dtype: torch.dtype) -> Tensor:
+    numbers = make()
+    return numbers.to(dtype) if numbers.is_floating_point() else numbers
 
 
 def _compute_anew(makers: Makers, module: nn.Module, *_: object) -> None:

@@ -64,7 +64,7 @@ def greedy_decode(
     batch = len(source)
     token = source.new_full((batch, 1), bos)
     ended = torch.zeros(batch, dtype=torch.bool, device=source.device)
-    scores = torch.zeros(batch, device=source.device)
+    scores = torch.zeros(batch, device=source.device, dtype=torch.float32)
     chosen, looks = [], []
     for _ in range(max_len):
         logits, state = model.decoder(token, state)
@@ -122,9 +122,9 @@ def beam_search(
 
     tokens = source.new_full((batch * beam_size, 1), bos)
     # All beams of a sentence begin alike, so at first only one of them counts.
-    scores = torch.full((batch, beam_size), -torch.inf, device=source.device)
+    scores = torch.full((batch, beam_size), -torch.inf, device=source.device, dtype=torch.float32)
     scores[:, 0] = 0.0
-    counts = scores.new_zeros(batch * beam_size)  # tokens so far, <eos> included
+    counts = source.new_zeros(batch * beam_size)  # tokens so far, <eos> included
     ended = torch.zeros(batch * beam_size, dtype=torch.bool, device=source.device)
     weights = kept = None
     for _ in range(max_len):
@@ -135,7 +135,7 @@ def beam_search(
         log_probs[:, eos] = log_probs[:, eos].masked_fill(ended, 0.0)
         counts = counts + ~ended
         total = scores[..., None] + log_probs.unflatten(0, (batch, beam_size))
-        ranked = total / counts.view(batch, beam_size, 1) ** length_penalty
+        ranked = total / counts.view(batch, beam_size, 1).to(total.dtype) ** length_penalty
         normalised, best = ranked.flatten(start_dim=1).topk(beam_size)  # (B, beam_size)
         scores = total.flatten(start_dim=1).gather(1, best)
 

@@ -144,7 +144,8 @@ class Seq2SeqAttentionDecoder(nn.Module):
 
     The query is the decoder's state before the step; keys and values are the encoder's
     states. Shape: X (B, T) token indices, state from ``init_state`` -> logits (B, T, N), new
-    state; with ``need_weights`` also weights (B, T, S), with gradient.
+    state; with ``need_weights`` also weights (B, T, S), with gradient. ``attention_weights`` is the
+    same memory: who changes the one in place changes the other.
 
     Neither ``rnn`` nor ``attention`` is called: the GRU's parameters are read, and the attention's
     projections and dropout are called. Hooks on the two, such as those of ``torch.nn.utils.prune``,

@@ -282,7 +282,7 @@ def validation_loss(
     """Mean cross-entropy over all real tokens, each process taking its share of the pairs."""
     similar = sorted(pairs, key=lambda pair: len(pair.target))  # less padding
     mine = similar[accelerator.process_index :: accelerator.num_processes]
-    sums = torch.zeros(2, device=accelerator.device)
+    sums = torch.zeros(2, device=accelerator.device, dtype=torch.float32)
     for batch in data_loader(mine, src_vocab, tgt_vocab, batch_size) if mine else ():
         batch = Batch(*(part.to(accelerator.device) for part in batch))
         with evaluating(model):

@@ -78,7 +78,8 @@ class ImplicitFilters(nn.Module):
         )
 
     def forward(self, num_taps: int) -> Tensor:
-        place = torch.arange(num_taps, device=self.rates.device)[:, None] / self.max_len
+        wide = torch.promote_types(self.rates.dtype, torch.float32)  # in half, places would meet
+        place = torch.arange(num_taps, device=self.rates.device, dtype=wide)[:, None] / self.max_len
         angles = 2 * math.pi * place * torch.arange(1, BANDS + 1, device=place.device)
         X = torch.cat((place, angles.cos(), angles.sin()), dim=1).to(self.inner.weight.dtype)
         X = self.outer(self.middle(self.inner(X).sin()).sin())
@@ -89,12 +90,12 @@ class ImplicitFilters(nn.Module):
 
 def _rates(num_hiddens: int) -> Tensor:
     """How fast each column fades: to 1% after a tenth of ``max_len``, ..., after all of it."""
-    return math.log(100) * torch.logspace(1, 0, num_hiddens, device="cpu")
+    return math.log(100) * torch.logspace(1, 0, num_hiddens, device="cpu", dtype=torch.float64)
 
 
 def _window_norm(num_hiddens: int, max_len: int) -> Tensor:
     """The root of the sum of squares of each column's window. Shape: (num_hiddens,)."""
-    place = torch.arange(max_len, device="cpu")[:, None] / max_len
+    place = torch.arange(max_len, device="cpu", dtype=torch.float64)[:, None] / max_len
     return (-_rates(num_hiddens) * place).exp().square().sum(dim=0).sqrt()
 
 

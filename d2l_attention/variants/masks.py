@@ -133,6 +133,7 @@ def draw_unseen(
     """
     block = torch.arange(num_blocks, device="cpu")
     seen = (block < num_global) | near(rows[:, None], block, window)
-    lots = torch.rand(len(rows), num_blocks, generator=generator, device="cpu")
+    # In one dtype, whatever the default is: another one would draw other links.
+    lots = torch.rand(len(rows), num_blocks, generator=generator, device="cpu", dtype=torch.float32)
     lots, random = lots.masked_fill(seen, -1.0).topk(min(num_random, num_blocks))
     return random.masked_fill(lots < 0, -1)
