@@ -25,7 +25,6 @@ COLOURS = {
     "faint": ("#5A5D63", "#BDBDBD"),  # ink that steps back
     "rule": ("#BDBDBD", "#616161"),  # thin lines and frames
     "pale": ("#EFEFF2", "#2B2B2E"),  # a fill that letters stand on
-    "here": ("#FFD84D", "#6B5500"),  # 'you are here', on the map only
     "focus": ("#1F2430", "#F2F2F2"),
     "on-weak": ("#000000", "#FFFFFF"),  # letters on the ramp below TURN of the largest weight
     "on-strong": ("#FFFFFF", "#000000"),  # and above it
@@ -33,8 +32,8 @@ COLOURS = {
 QUERY, KEY, VALUE, WEIGHT, OUTPUT, POSITION, FORBIDDEN, CUT = (
     light for name, (light, _) in COLOURS.items() if name.startswith("role-")
 )
-GROUND, INK, FAINT, RULE, PALE, HERE = (
-    COLOURS[name][0] for name in ("ground", "ink", "faint", "rule", "pale", "here")
+GROUND, INK, FAINT, RULE, PALE = (
+    COLOURS[name][0] for name in ("ground", "ink", "faint", "rule", "pale")
 )
 ON_WEAK, ON_STRONG, TURN = COLOURS["on-weak"][0], COLOURS["on-strong"][0], 0.6
 

@@ -73,7 +73,8 @@ def draw_weights(
             for ax, matrix in zip(used, compare, strict=True):
                 _outline(ax, matrix / (compare.max() or 1.0), 2 if longest_side <= 20 else 0.8)
         figure.suptitle(whole(title))
-        figure.supxlabel("keys", color=KEY)
+        for ax in used[:columns]:
+            ax.set_xlabel("keys", color=KEY)
         figure.supylabel("queries", color=QUERY)
         figure.colorbar(used[0].images[0], ax=used, label="weight", shrink=0.8)
     return figure
@@ -89,8 +90,8 @@ def _label(
     for ax in axes:
         ax.tick_params(labelsize=points)
         ax.tick_params(axis="x", labelrotation=90 if upright else 0)
-    for ax in axes[-columns:]:
-        ax.tick_params(labelbottom=True)
+    for i, ax in enumerate(axes):
+        ax.tick_params(labeltop=i < columns)
 
 
 def _are_words(*labels: Sequence[str]) -> bool:

@@ -113,6 +113,8 @@ def heatmap(
         if len(labels) != weights.shape[size]:
             raise ValueError(f"got {len(labels)} labels for weights {tuple(weights.shape)}")
         set_tokens(axis, labels)
+    ax.xaxis.tick_top()  # keys are above their columns, as in the views
+    ax.xaxis.set_label_position("top")
     ax.spines[:].set(visible=True, color=RULE, linewidth=0.8)  # 0 is the ground
     rows, columns = weights.isnan().nonzero(as_tuple=True)
     if len(rows) > 0 and not numbers:  # without colour a cell would look as 0 does
@@ -171,7 +173,8 @@ def show_heatmaps(
     for row in range(rows):
         for column in range(columns):
             ax = heatmap(axes[row, column], matrices[row, column], vmin=low, vmax=high, cmap=cmap)
-            if row == rows - 1:
+            ax.tick_params("x", labeltop=row == 0)
+            if row == 0:
                 ax.set_xlabel(xlabel)
             if column == 0:
                 ax.set_ylabel(ylabel)
@@ -202,17 +205,18 @@ def compare_heatmaps(
         len(rows), len(titles), figsize=size, squeeze=False, layout="constrained"
     )
     low = min((scale_of(on_cpu(weights))[0] for line in rows for weights in line), default=0.0)
+    # A panel has room for some twenty letters in a row.
+    slant = 0 if all(len(" ".join(names)) <= 20 for names in labels) else 40
     for line, matrices, row_title in zip(axes, rows, row_titles, strict=True):
         for ax, weights, names in zip(line, matrices, labels, strict=True):
             heatmap(ax, weights, names, names, vmin=low, vmax=1.0, numbers=True)
-            last_row = ax.get_subplotspec().is_last_row()
-            ax.tick_params("x", rotation=40, labelbottom=last_row)
+            ax.tick_params("x", rotation=slant, labeltop=ax.get_subplotspec().is_first_row())
             ax.tick_params("y", labelleft=ax is line[0] or names != labels[0])
             hatch_zeros(ax, weights)
         line[0].set_ylabel(f"{row_title}\nquery".strip(), color=QUERY)
     for ax, title in zip(axes[0], titles, strict=True):
         ax.set_title(title)
-    figure.supxlabel("key", fontsize=13, color=KEY)
+        ax.set_xlabel("key", color=KEY)
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
     figure.colorbar(axes[0, 0].images[0], ax=axes, shrink=0.7, label="weight")
     figure.suptitle(finding, fontsize=17)

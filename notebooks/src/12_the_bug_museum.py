@@ -53,10 +53,9 @@ def side_by_side(maps, finding, width=3.2, numbers=True, labels=None):
         names = labels or range(len(weights))
         heatmap(ax, weights.nan_to_num(0), names, names, vmax=1.0, numbers=numbers)
         hatch_zeros(ax, weights)
-        ax.set_title(title)
+        ax.set(title=title, xlabel="key")
         ax.tick_params("x", rotation=40 if labels else 0)
     axes[0].set_ylabel("query")
-    figure.supxlabel("key", fontsize=13)
     figure.suptitle(finding, fontsize=16)
     plt.show()
 
@@ -486,9 +485,9 @@ for line, name, function in zip(axes, ("right", "broken"), (right, broken), stri
     weights = function("12.2")(q, k, v, mask).flatten(0, 1)
     for i, (ax, map_of) in enumerate(zip(line, weights, strict=True)):
         hatch_zeros(heatmap(ax, map_of, range(3), range(3), vmax=1.0, numbers=True), map_of)
-        ax.set_title(f"sentence {i // 2}, head {i % 2}" if name == "right" else "")
+        if name == "right":
+            ax.set(title=f"sentence {i // 2}, head {i % 2}", xlabel="key")
     line[0].set_ylabel(f"{name}\nquery")
-figure.supxlabel("key", fontsize=13)
 figure.suptitle("Broken: a head has the same mask in both sentences", fontsize=16)
 plt.show()
 

@@ -110,7 +110,7 @@ def test_show_heatmaps_shares_one_scale():
     assert len(panels) == 6
     assert {ax.images[0].get_clim() for ax in panels} == {(0.0, 1.0)}
     assert [ax.get_title() for ax in panels] == ["a", "b", "c", "", "", ""]
-    assert [ax.get_xlabel() for ax in panels] == [""] * 3 + ["Keys"] * 3
+    assert [ax.get_xlabel() for ax in panels] == ["Keys"] * 3 + [""] * 3
     assert [ax.get_ylabel() for ax in panels] == ["Queries", "", ""] * 2
     assert bar.get_ylim() == (0.0, 1.0)
 

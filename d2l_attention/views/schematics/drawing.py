@@ -19,7 +19,6 @@ from matplotlib.text import Text
 from d2l_attention.views.palette import (
     FAINT,
     GROUND,
-    HERE,
     INK,
     KEY,
     PALE,
@@ -38,7 +37,7 @@ KINDS: dict[str, dict[str, Any]] = {
     FIXED: {"facecolor": PALE, "linewidth": 1.5},
     LEARNED: {"facecolor": PALE, "linewidth": 3.5},
     NEW: {"facecolor": INK, "linewidth": 1.0},
-    MARKED: {"facecolor": HERE, "linewidth": 3.5},
+    MARKED: {"facecolor": GROUND, "linewidth": 3.5},
 }
 ROLES = dict.fromkeys(("query", "queries", "q"), QUERY) | dict.fromkeys(("key", "keys", "k"), KEY)
 ROLES |= dict.fromkeys(("value", "values", "v"), VALUE)
