@@ -7,16 +7,16 @@
 # - mask out single looks and whole paths, to find out which words one letter depends on;
 # - keep keys and values in a cache, and get the same answers.
 #
-# Core path: 75 to 110 minutes, in two sittings. Going further: 50. Exercises: 80. Builds on
+# Core path: 75 to 110 minutes, in two sittings. Going further: 45. Exercises: 80. Builds on
 # chapters 1, 3, 4, 6 and 7. *Dive into Deep Learning* (D2L) treats the subject in section 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 33 minutes: 11 for the opening, from 'it' to a number and back; 7½ for positions, the feed-forward
-# network and add and norm; 4½ for the blocks; 1½ for the whole translator; 5½ for the paths of the
-# gender; 3 for the cache and the summary. After 19 minutes you should be at 'The encoder's block'.
-# Two slides are not in the plan: 'Our order' and 'The encoder block in code'. Behind? Leave out the
-# slides of the cache. Nothing trains in the core. The slides after the summary are for questions.
-# Homework: exercises 8.1 to 8.4.
+# 33½ minutes: 11½ for the opening, from 'it' to a number and back; 7½ for positions, the
+# feed-forward network and add and norm; 4½ for the blocks; 2 for the whole translator; 5 for the
+# paths of the gender; 3 for the cache and the summary. After 19 minutes you should be at 'The
+# encoder's block'. Two slides are not in the plan: 'Our order' and 'The encoder block in code'.
+# Behind? Leave out the slides of the cache. Nothing trains in the core. The slides after the
+# summary are for questions. Homework: exercises 8.1 to 8.4.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -45,7 +45,6 @@ from d2l_attention.views.palette import (
     GROUND,
     INK,
     KEY,
-    PALE,
     QUERY,
     SERIES,
     WEIGHT,
@@ -62,9 +61,9 @@ set_style()
 # ## What is 'it'?
 #
 # In this chapter we build a **Transformer** (Vaswani et al., 2017), a translator in which words
-# exchange information by attention only. To see what it must be able to do, let a trained one read
-# two sentences that differ in a single word. `translator` loads it with its two vocabularies, and
-# `translate` lets it write.
+# exchange information by attention only. Let us first see what it must be able to do. Here a
+# trained one reads two sentences that differ in a single word. `translator` loads it with its two
+# vocabularies, and `translate` lets it write.
 
 # %% slideshow={"slide_type": "-"}
 trained, src_vocab, tgt_vocab = translator("transformer")
@@ -77,12 +76,12 @@ for noun in ("cake", "orange"):
     print("  ->", *translate(trained, [words], src_vocab, tgt_vocab)[0])
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Mangé* and *mangée* both mean *eaten*. Because a cake is masculine in French and an orange is
-# feminine, the last letter depends on what *it* refers to. A machine that treats each word by
-# itself cannot know this. **Attention** lets a word look at others and take something from them.
-# Unlike an RNN, it needs no chain of steps from word to word, so that a layer can compute all words
-# of a sentence at once. Once we have built such a translator, we will stop *it* from attending to
-# *orange*, and see whether the last *e* survives.
+# *Mangé* and *mangée* both mean *eaten*. So why the second *e*? In French a cake is masculine and
+# an orange is feminine, and the last letter depends on which noun *it* refers to. A machine that
+# treats each word by itself cannot know this. **Attention** lets a word look at others and take
+# something from them. It needs no chain of steps from word to word, as an RNN does, so a layer can
+# compute all words of a sentence at once. Once we have built such a translator, we will stop *it*
+# from attending to *orange*. Will the last *e* survive?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let the room find the last letters that differ, and the English word that decides
@@ -91,11 +90,12 @@ for noun in ("cake", "orange"):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From the whole to one number
 #
-# To follow the numbers, let us take a shorter sentence. The translator reads the English, together
-# with the French that it has written so far. At each French position, it scores all 442 entries of
-# its vocabulary as the next word. Its weights come from training, which changed them step by step
-# to make the true next word more probable (chapter 5's loss). Each word is a **token** here, and so
-# are two marks: `<bos>` begins the French, and `<eos>` ends a sentence.
+# How does such a machine get from one language to the other? Let us follow a shorter sentence, *he
+# sees her*. The translator reads the English, together with the French that it has written so far.
+# At each French position it scores all 442 entries of its vocabulary, and the best becomes the next
+# word. Training changed its weights step by step, to make the true next word more probable (chapter
+# 5). Each word is a **token** here, and so are two marks: `<bos>` begins the French, and `<eos>`
+# ends a sentence.
 
 # %% slideshow={"slide_type": "-"}
 english, french = ["he", "sees", "her", EOS], [BOS, "il", "la", "voit"]
@@ -146,10 +146,11 @@ d.figure
 # English vectors down to the decoder's blocks: they are attended to.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# In the encoder, English words look at English words. In the decoder, each French word looks at
-# itself and the French words before it, and then at the encoder's vectors. A **block** combines
-# such attention with a small feed-forward network, which works on each word's vector by itself. Let
-# us now open one box after the other, down to a single weight.
+# In the **encoder**, the upper half, English words look at English words. In the **decoder**, the
+# lower half, each French word looks at itself and the French words before it, and then at the
+# encoder's vectors. Both halves are stacks of **blocks**. A block combines such attention with a
+# small feed-forward network, which works on each word's vector by itself. Let us now open one box
+# after the other, until we arrive at a single weight.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let one student tell how 'sees' gets from the upper left to the score of a French
@@ -158,52 +159,112 @@ d.figure
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One query and three keys, in small numbers
 #
-# A word that looks has a **query**, a vector that describes what it needs. Each word that it looks
-# at has a **key**, by which it is found, and a **value**, which it hands over. All three are
-# products of a word's vector with learned matrices. If a vector has only two numbers, for instance,
-# its query may be
+# What happens when a word looks at others? Each word is a vector, here of only two numbers. Three
+# learned matrices, the same for all words, turn it into three things:
 #
-# $$(1, 1) \begin{pmatrix} 2 & 0 \\ 0 & 1 \end{pmatrix} = (2, 1).$$
+# - $W_q$ gives the word's **query**, which describes what it needs;
+# - $W_k$ gives its **key**, by which other words find it;
+# - $W_v$ gives its **value**, which it hands over.
+#
+# As an example, let the matrices be
+#
+# $$W_q = \begin{pmatrix} 2 & 0 \\ 0 & 1 \end{pmatrix}, \qquad
+# W_k = \begin{pmatrix} 1 & 1 \\ 0 & 1 \end{pmatrix}, \qquad
+# W_v = \begin{pmatrix} 10 \\ 4 \end{pmatrix}.$$
+#
+# Suppose that word 0 has the vector $(1, 1)$ and looks at words 1, 2 and 3. Step through what it
+# does:
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Let the room multiply vector and matrix. The matrices are the same for all words.
+# Half a minute. Let the room multiply (1, 1) by the first matrix: (2, 1). The matrices are the same
+# for all words.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# With this query, the word looks at three others. Their keys below are already multiplied by a
-# matrix, and their values are single numbers:
-#
-# | word | key | score: query times key | $e^{\text{score}}$ | weight | value | weight times value |
-# |---|---|---|---|---|---|---|
-# | word 1 | $(0, 0)$ | $2 \cdot 0 + 1 \cdot 0 = 0$ | 1.0 | 0.042 | 2 | 0.08 |
-# | word 2 | $(1, 1)$ | $2 \cdot 1 + 1 \cdot 1 = 3$ | 20.1 | 0.844 | 10 | 8.44 |
-# | word 3 | $(-1, 3)$ | $2 \cdot (-1) + 1 \cdot 3 = 1$ | 2.7 | 0.114 | 4 | 0.46 |
-# | sum | | | 23.8 | 1 | | 8.98 |
-#
-# A weight is $e^{\text{score}}$ divided by the sum of the three, which is called **softmax**. The
-# answer, 8.98, is near the value of word 2. If all queries are the rows of $Q$, and keys and values
-# those of $K$ and $V$, all answers are one formula. It divides by the root of a query's size $d$,
-# as chapter 3 explains: $\mathrm{softmax}(QK^\top / \sqrt{d})\, V$.
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Steps from four words' vectors to a query, keys, values, scores, weights and the answer
+X, asking = torch.tensor([[-1.0, 3.0], [1.0, 0.0], [0.0, 1.0]]), torch.tensor([1.0, 1.0])
+query = asking @ torch.tensor([[2.0, 0.0], [0.0, 1.0]])
+keys, values = X @ torch.tensor([[1.0, 1.0], [0.0, 1.0]]), X @ torch.tensor([10.0, 4.0])
+scores = keys @ query
+weights = scores.softmax(dim=0)
+products = weights * values
+assert query.tolist() == [2, 1] and values.tolist() == [2, 10, 4] and scores.tolist() == [0, 3, 1]
+assert f"{scores.exp().sum():.1f} {weights[1]:.2f} {products.sum():.2f}" == "23.8 0.84 8.98"
+
+place, right = {"x": 1.9, "width": 1.4}, {"x": 6.6, "width": 1.4}
+heads = grid(["word 1", "word 2", "word 3"], y=0, kind="head", **place)
+heads += grid("word 0", y=0, kind="head", **right)
+vectors = grid(X.T, y=1, name="x", label="vectors", digits=0, **place)
+vectors += grid(asking[:, None], y=1, name="own", digits=0, **right)
+
+
+def own_query(y):
+    own = {"kind": "query", "name": "query", "digits": 0}
+    return grid(query[:, None], y=y, **own, **right)
+
+
+def their_keys(y, origin=""):
+    own = {"kind": "key", "name": "key", "origin": origin, "label": "keys", "digits": 0}
+    return grid(keys.T, y=y, **own, **place)
+
+
+def their_values(y, origin=""):
+    own = {"kind": "value", "name": "value", "origin": origin, "label": "values", "digits": 0}
+    return grid(values[None], y=y, **own, **place)
+
+
+scored = heads + their_keys(1) + own_query(1) + their_values(6)
+scored += grid(scores[None], y=3, name="score", origin="key", label="scores", digits=0, **place)
+positive = scores.exp()
+shared = scored + grid(positive[None], y=4, name="e", label="e^score", digits=1, **place)
+shared += grid(positive.sum(), y=4, digits=1, **right)
+shared += grid(weights[None], y=5, kind="weight", name="w", label="weights", **place)
+summed = shared + grid(products[None], y=7, name="part", origin="w", label="products", **place)
+summed += grid(products.sum(), y=7, kind="output", name="answer", **right)
+texts = {
+    "The vector of word 0 gives its query": "(1, 1) times W_q is (2, 1): 1 · 2 + 1 · 0 = 2, and "
+    "1 · 0 + 1 · 1 = 1.",
+    "The vectors of the others give keys and values": "For word 2, (1, 0) times W_k is (1, 1), and "
+    "times W_v it is 10.",
+    "Query times key is a score": "For word 2: 2 · 1 + 1 · 1 = 3. A large score means that key and "
+    "query fit.",
+    "The softmax turns scores into weights": "It divides e^score by the sum of all three, 23.8, so "
+    "the weights sum to one.",
+    "The values, each times its weight, sum to the answer": "Most of it comes from word 2, whose "
+    "key fits best.",
+}
+drawn = [
+    heads + vectors + own_query(3),
+    heads + vectors + own_query(3) + their_keys(3, "x") + their_values(5, "x"),
+    scored,
+    shared,
+    summed,
+]
+Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=True)])
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: five steps in a table with a column for each word. The vectors of words 1 to 3, (-1, 3),
+# (1, 0) and (0, 1), give the keys (-1, 2), (1, 1) and (0, 1) and the values 2, 10 and 4; that of
+# word 0, (1, 1), gives the query (2, 1). The scores are 0, 3 and 1, the weights 0.04, 0.84 and
+# 0.11, and the products 0.08, 8.44 and 0.46 sum to 8.98.*
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# The answer, 8.98, is near 10, the value of word 2. If the queries of all words are the rows of
+# $Q$, and keys and values those of $K$ and $V$, all answers are one formula:
+# $\mathrm{softmax}(QK^\top / \sqrt{d})\, V$. It divides the scores by the root of a query's size
+# $d$, as chapter 3 explains.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Do the row of word 2 on the board. Ask what the answer becomes if the value of word 2
-# is 20: about 17.4.
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the numbers of the table
-query = torch.tensor([1.0, 1.0]) @ torch.tensor([[2.0, 0.0], [0.0, 1.0]])
-weights = (torch.tensor([[0.0, 0.0], [1.0, 1.0], [-1.0, 3.0]]) @ query).softmax(dim=0)
-parts = weights * torch.tensor([2.0, 10.0, 4.0])
-assert [f"{weight:.3f}" for weight in weights] == ["0.042", "0.844", "0.114"]
-assert [f"{part:.2f}" for part in [*parts, parts.sum()]] == ["0.08", "8.44", "0.46", "8.98"]
+# 1½ minutes. Do the column of word 2 on the board. Ask what the answer becomes if the value of word
+# 2 is 20: about 17.4.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One head, one weight
 #
-# In the trained translator, an attention layer does this four times at once, in four **heads**.
-# Since each head has matrices of its own, it can look at a word of its own. A head's queries, keys
-# and values have 16 numbers each, a quarter of 64.
+# In the trained translator, an attention layer does this four times side by side, in four **heads**
+# (chapter 6). Each has matrices of its own, so it can look at a word of its own. A word's vector
+# has 64 numbers, and a head's queries, keys and values a quarter of that, 16.
 #
-# **Predict.** The translator has written *il la* (he, her), and the vector of *la* has to find the
+# **Predict.** The translator has written *il la*, 'he her'. Now the vector of *la* has to find the
 # next word. At which English word does head 4 of the decoder's second block look: *he*, *sees* or
 # *her*?
 
@@ -248,16 +309,15 @@ figure.suptitle("The answer for 'la' is nearly the value of 'sees'", fontsize=17
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a row for each English word, as in the table. The scores of 'he', 'sees', 'her' and
-# 'end of sentence' are -0.55, 7.01, 2.86 and -0.13, and their weights 0.001, 0.983, 0.016 and
-# 0.001, also drawn as bars. On the right, each word's value times its weight is a strip of 16
-# coloured cells. Only the strip of 'sees' has strong colours, and the last strip, the answer, looks
-# like it.*
+# *Figure: a row for each English word. The scores of 'he', 'sees', 'her' and 'end of sentence' are
+# -0.55, 7.01, 2.86 and -0.13, and their weights 0.001, 0.983, 0.016 and 0.001. On the right, each
+# word's value times its weight is a strip of 16 coloured cells. Only that of 'sees' has strong
+# colours, and the answer, the last strip, looks like it.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Head 4 looks at *sees*, whose French, *voit*, is the next word. Its figure is the small table
-# again, with `<eos>` as a fourth key, with 16 numbers in each query, key and value, and with each
-# score divided by $\sqrt{16}$.
+# Head 4 looks at *sees*, whose French, *voit*, is the next word. Its figure is our small example
+# once more, with `<eos>` as a fourth key, with 16 numbers in each query, key and value, and with
+# each score divided by $\sqrt{16}$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let somebody compute one weight with a pocket calculator: e to the power of the score
@@ -280,8 +340,7 @@ look_inside(trained, source, so_far, tokens=tokens, at=place)
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: an interactive view of the translator, opened at a map of weights, French queries by
 # English keys. Nearly all the weight of the beginning mark is at 'he', that of 'la' at 'sees' and
-# that of 'voit' at the end of the sentence; 'il' divides its weight between 'sees' and 'her'. A
-# click opens a cell's numbers, and Escape leads out to the boxes around the map.*
+# that of 'voit' at the end of the sentence; 'il' divides its weight between 'sees' and 'her'.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes, live. Let the room find the row of 'la', open its cell, and then climb: Escape, one
@@ -290,10 +349,11 @@ look_inside(trained, source, so_far, tokens=tokens, at=place)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### From the heads back to a word
 #
-# The answers of the four heads, put end to end (**concatenated**), are 64 numbers again. The matrix
-# `W_o` mixes them, and the result is added to the vector of *la*. After the last block, one more
-# matrix turns this vector into 442 scores. Suppose now that we put zeros in place of the answers of
-# head 4, and then of all four heads. What comes after *il la*, for four verbs?
+# How does the answer of a head become a word? Put end to end (**concatenated**), the answers of the
+# four heads are 64 numbers again. The matrix `W_o` mixes them, and the result is added to the
+# vector of *la*. After the last block, one more matrix turns this vector into 442 scores. Does the
+# word then depend on head 4? Let us put zeros in place of its answers, and then of those of all
+# four heads. What comes after *il la*, for four verbs?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Translates the sentence with four verbs, also without head 4 and without all heads of its layer
@@ -321,10 +381,10 @@ print(f"\n{'weight in head 4':18}", *(f"{weight:<8.2f}" for weight in on_the_ver
 assert (on_the_verb > 0.9).all()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The output follows the verb, to which head 4 gives over 0.9 of its weight. Yet silencing head 4
-# changes none of the four words, whereas silencing all four heads turns each word into *a*, 'has'.
-# So what a map shows need not be what the answer depends on. To examine this, we need a translator
-# of our own. Let us build its boxes from plain parts.
+# The French word follows the verb, to which head 4 gives over 0.9 of its weight. Yet without head 4
+# all four words stay as they are. Only without all four heads of the layer does each become *a*,
+# 'has'. So what a map shows need not be what the answer depends on. To examine this, let us build a
+# translator of our own from plain parts.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Before the second row, ask whether the verb decides only through head 4. All four
@@ -333,17 +393,16 @@ assert (on_the_verb > 0.9).all()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## What you need
 #
-# - **Attention** (chapter 3) is $\mathrm{softmax}(QK^\top / \sqrt{d})\, V$.
-# - A **mask** (chapter 4) is True where a query may attend. A causal mask shows query $i$ the keys
-#   0 to $i$.
+# - **Attention** (chapter 3) is $\mathrm{softmax}(QK^\top / \sqrt{d})\, V$, as in the five steps.
+# - A **mask** (chapter 4) is True where a query may attend. A causal mask hides the future.
 # - **Heads** (chapter 6). $H$ attentions of width $D/H$ work side by side, between $W_q$, $W_k$,
 #   $W_v$ and $W_o$. Here $D = 64$ and $H = 4$.
-# - **Positions** (chapter 7). Sines and cosines of the position are added to each word's vector.
+# - **Positions** (chapter 7) are told by sines and cosines, which are added to each word's vector.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What attention lacks
 #
-# To become a translator, attention needs four things that it lacks by itself:
+# What must be added to attention to make it a translator? Four things:
 #
 # | attention by itself | what is added |
 # |---|---|
@@ -362,29 +421,12 @@ assert (on_the_verb > 0.9).all()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Positions
 #
-# Without a mask, attention gives a word the same answer wherever it stands. Therefore each word's
-# vector gets a second one added, which depends only on its position. It consists of sines and
-# cosines, from fast waves to slow ones (chapter 7):
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the vectors that are added at the first ten positions
-angles = torch.arange(10)[:, None] / 10000 ** (torch.arange(0, 64, 2) / 64)  # (10, 32)
-P = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(start_dim=1)  # (10, 64)
-figure, ax = plt.subplots(figsize=(9, 3.6))
-places = [f"{word}  {i}" for i, word in enumerate(words)]
-heatmap(ax, P, places, vmin=-1, vmax=1, cmap=signed())
-ax.set_xlabel("the 64 numbers of each position's vector")
-ax.set_title("No two positions are alike, although both 'the' are the same word")
-figure.colorbar(ax.images[0], ax=ax)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a heat map with a row for each of the ten English words of the first sentence, in
-# positions 0 to 9, and 64 columns. On the left the colours change fast from row to row, on the
-# right hardly at all. No two rows are the same, not even those of 'the' in positions 0 and 4.*
+# Without a mask, attention gives a word the same answer wherever it stands: both *the* of our first
+# sentence would be the same to it. So each word's vector gets a second one added, which depends
+# only on its position: sines and cosines, from fast waves to slow ones (chapter 7).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Ask in which columns neighbouring words differ most.
+# Half a minute. Ask which two words of the first sentence attention could not tell apart.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # A learned vector starts with numbers of about $1 / \sqrt D$, much smaller than sines and cosines.
@@ -403,9 +445,9 @@ def embed(embedding, X, offset=0):  # X (B, n), the first token at position offs
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A feed-forward network for each token
 #
-# A token $x$ that attends only to itself gets $W_o W_v x$, a linear map. To see the limits of a
-# linear map, let us ask how far apart the two numbers of a token $(a, b)$ are. A network with two
-# hidden units and a ReLU can tell:
+# Why is attention not enough? A token $x$ that attends only to itself gets $W_o W_v x$, a linear
+# map. To see its limits, let us ask how far apart the two numbers of a token $(a, b)$ are. A
+# network with two hidden units and a ReLU can tell:
 #
 # $$\max(0,\, a - b) + \max(0,\, b - a) = |a - b|$$
 #
@@ -470,10 +512,10 @@ class PlainFFN(nn.Module):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Add and norm
 #
-# By itself, attention *replaces* a token: if all heads of *la* look at *sees*, the answer is made
-# of *sees*, and nothing of *la* is left. A **residual connection** (in the form of He et al., 2016)
-# keeps the token, because it adds the input of a layer $f$ to its result: $X + f(X)$. So the layer
-# only has to supply the change.
+# Attention has a second limit: by itself, it *replaces* a token. If all heads of *la* look at
+# *sees*, the answer is made of *sees*, and nothing of *la* is left. A **residual connection** (in
+# the form of He et al., 2016) keeps the token, because it adds the input of a layer $f$ to its
+# result: $X + f(X)$. So the layer only has to supply the change.
 #
 # This sum has a second effect. Imagine a stack of ten layers, each with slope (derivative) 0.1: how
 # much of a small change at the bottom reaches the top?
@@ -491,10 +533,10 @@ class PlainFFN(nn.Module):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Layer norm
 #
-# Residual sums also grow. Suppose a token and what is added to it are uncorrelated and of the same
-# size: then each sum doubles the variance (chapter 3). Therefore **layer norm** (Ba et al., 2016)
-# brings the numbers of each token back to mean 0 and standard deviation 1. Take the token
-# $(2, 2, 5)$: its mean is 3 and its variance $(1 + 1 + 4) / 3 = 2$, so it becomes
+# These sums have a price: they grow. Suppose a token and what is added to it are uncorrelated and
+# of the same size. Then each sum doubles the variance (chapter 3). Therefore **layer norm** (Ba et
+# al., 2016) brings the numbers of each token back to mean 0 and standard deviation 1. Take the
+# token $(2, 2, 5)$: its mean is 3 and its variance $(1 + 1 + 4) / 3 = 2$, so it becomes
 # $(-1, -1, 2) / \sqrt 2$. Ten times the token gives the same:
 
 # %% slideshow={"slide_type": "fragment"}
@@ -510,9 +552,9 @@ print(nn.LayerNorm(3)(torch.tensor([[2.0, 2.0, 5.0], [20.0, 20.0, 50.0]])).detac
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Our order: add, then norm
 #
-# Like the paper, we use **post-norm**, $\mathrm{norm}(X + f(X))$. The other order is **pre-norm**,
-# $X + f(\mathrm{norm}(X))$; *Going further* trains both. `dropout`, which sets some numbers to 0 in
-# training, is 0 here.
+# Where does the norm go? Like the paper, we put it after the sum: $\mathrm{norm}(X + f(X))$,
+# **post-norm**. The other order is **pre-norm**, $X + f(\mathrm{norm}(X))$; *Going further* trains
+# both. `dropout`, which sets some numbers to 0 in training, is 0 here.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -531,13 +573,13 @@ class PlainAddNorm(nn.Module):
 # signs.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A good place to stop.** You have the parts that attention lacks; what remains is to assemble
-# them.
+# **A good place to stop.** You now have all the parts that attention lacks. What remains is to put
+# them together.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The encoder's block
 #
-# Each of the two blocks in the encoder's box looks like this inside:
+# Now we can assemble the parts. Each of the two blocks in the encoder's box looks like this inside:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws who feeds what in the encoder's block
@@ -550,6 +592,10 @@ schematic("encoder block")
 # line brings, the residual. Before the second box, an arrow leads down to the FFN, which works on
 # each token, and its answer (B, n, D) goes up to the box.*
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The line carries a token's vector, to which two answers are added. The first comes from other
+# tokens, by attention, and the second from the FFN, which sees only the token itself.
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Follow one token with a finger. Ask where it meets other tokens: in one
 # box of four.
@@ -557,8 +603,8 @@ schematic("encoder block")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One vector on its way through the block
 #
-# What do the four boxes do to a real vector? Here is that of *sees*, in the trained encoder's first
-# block:
+# How much do these boxes change a real vector? Here is that of *sees*, in the trained encoder's
+# first block:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the vector of 'sees' after each part of the trained encoder's first block
@@ -593,11 +639,13 @@ plt.show()
 # Half a minute. Ask which two strips are small: what attention and FFN add.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Let us write this block. It reads $B$ sentences of $n$ tokens at once, and each token keeps $D$
-# numbers (`num_hiddens`) all the way through. For its attention we take the layer that we built in
-# chapters 3 and 6, with chapter 4's mask. It is called as
-# `attention(queries, keys, values, visible)`, where `visible` is True where a query may attend. Its
-# shape must expand to (B, H, Q, K): sentences, heads, number of queries, number of keys.
+# ### The attention layer of chapter 6
+#
+# This block contains the attention layer that we built in chapters 3, 4 and 6. Here it is again,
+# before you use it. `forward` makes queries, keys and values, and `split` gives each head its share
+# of their numbers. `attend` takes the steps that you know, from scores to answers, and `W_o` mixes
+# the heads. A query may attend where `visible` is True. Its shape must expand to (B, H, Q, K):
+# sentences, heads, queries, keys.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -625,9 +673,12 @@ class PlainMultiHeadAttention(nn.Module):
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Now write what the block computes, one line for each box named 'add & norm'. `addnorm1` and
-# `addnorm2` are of the class `PlainAddNorm`, and `ffn` is a `PlainFFN`. The second cell compares
-# your function with the trained encoder's first block.
+# ### Write the block
+#
+# Now it is your turn. The block reads $B$ sentences of $n$ tokens, and each token keeps its $D$
+# numbers (`num_hiddens`). You need one line for each box named 'add & norm'. The parts to call are
+# `attention(queries, keys, values, visible)`, `ffn(X)`, and `addnorm1(X, Y)` and `addnorm2(X, Y)`,
+# where Y is what the layer gives. The second cell compares your function with the trained block.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -694,7 +745,8 @@ class PlainEncoderBlock(nn.Module):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The decoder's block
 #
-# In the whole translator, attention plays three roles, each with a mask of its own:
+# The decoder looks at two languages, the French so far and the English. So in the whole translator,
+# attention plays three roles, each with a mask of its own:
 #
 # | | queries | keys, values | a query may see |
 # |---|---|---|---|
@@ -723,16 +775,16 @@ for ax, (name, layer, rows, columns) in zip(axes, roles, strict=True):
     hatch_zeros(heatmap(ax, weights, rows, columns, vmin=0, vmax=1), weights)
     ax.set_title(name)
     ax.tick_params("x", rotation=60)
-figure.supxlabel("keys", color=KEY, fontsize=14)
+    ax.set_xlabel("keys", color=KEY)
 figure.supylabel("queries", color=QUERY, fontsize=14)
 figure.suptitle("Hatched cells are masked: the padding, or words not yet written", fontsize=16)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: three maps of weights, queries by keys, with S English tokens, the last a padding token,
-# and T French ones. In the encoder's, (B, H, S, S), the column of the padding is hatched. In the
-# decoder's first, (B, H, T, T), all cells above the diagonal are hatched. In its second,
-# (B, H, T, S), the column of the padding is hatched again.*
+# and T French ones. In the encoder's, (B, H, S, S), and the decoder's second, (B, H, T, S), the
+# column of the padding is hatched. In the decoder's first, (B, H, T, T), all cells above the
+# diagonal are.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # French padding needs no mask of its own, because it is in the future of all real words.
@@ -743,27 +795,20 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Three sublayers
 #
-# Each of the two blocks in the decoder's box has three sublayers:
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws who feeds what in the decoder's block
-schematic("decoder block")
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a straight line leads from X (B, T, D) through three boxes named 'add & norm' to the
-# output (B, T, D). Before each box a sublayer reads the line, and its answer (B, T, D) goes up to
-# the box, where it is added to what the line brings, the residual. First, causal self-attention
-# takes q, k and v from the line. Second, cross-attention takes q from the line, but k and v from
-# the encoder output (B, S, D) below. Third, the FFN works on each token.*
+# Each of the two blocks in the decoder's box has three sublayers, each with its 'add & norm':
+#
+# 1. **causal self-attention**, where French words look at themselves and earlier French words;
+# 2. **cross-attention**, where the queries are French, but keys and values come from the encoder;
+# 3. the FFN.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask which two arrows do not come from the line, and what would be left of the block
-# without them: an encoder's block with a causal mask, the block of a chat model.
+# One minute. Draw the encoder's block on the board and let the room insert the second sublayer. Ask
+# what is left without it: an encoder's block with a causal mask, the block of a chat model.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Only the second sublayer is new, since the first differs from the encoder's by its mask only.
-# Write this block before you read ours, in both orders, post-norm and pre-norm. `check` says what
-# is right or what went wrong, and `hint("8.4")` and `solution("8.4")` help.
+# Only the second is new. Write this block before you read ours, in both orders, post-norm and
+# pre-norm. `check` says what is right or what went wrong, and `hint("8.4")` and `solution("8.4")`
+# help.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **8.4** · complete a function
@@ -808,9 +853,36 @@ class PlainDecoderBlock(nn.Module):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The whole translator
 #
-# Around the blocks we need only the words' vectors with their positions, which `embed` gives, and a
-# last linear layer, `dense`, which computes the scores. Both embeddings and `dense` come from the
-# trained translator as they are. Our four blocks take over its numbers:
+# How do all these parts work together? Here is everything that we have built:
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the whole translator: both halves with their blocks, residual lines and norms
+schematic("Transformer")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two rows of boxes. Above, the English tokens (B, S) become vectors with positions, and a
+# straight line leads from these through two 'add & norm' to the English vectors (B, S, D). Self-
+# attention and FFN read the line and give their answers to these boxes. Below, the French so far
+# (B, T) becomes vectors as well, and a line leads through three 'add & norm' and a linear layer to
+# the scores of words. Causal self-attention, cross-attention and FFN read it. The English vectors
+# lead down to the cross-attention as keys and values. A frame around each row of sublayers says
+# that this block is there twice.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Follow 'sees' with a finger, from the upper left to the score of 'voit'. Ask where the
+# two lines meet: in one arrow pair, the keys and values of the cross-attention.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Each half has a line along which the vectors travel, and each sublayer adds its answer to it.
+# Whatever the French learns of the English comes through the cross-attention, in both blocks from
+# the same English vectors.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The translator in code
+#
+# Around the blocks we need only `embed` and a last linear layer, `dense`, which computes the
+# scores. We take both embeddings and `dense` from the trained translator, and our four blocks take
+# over its numbers:
 
 # %% slideshow={"slide_type": "skip"}
 reading = [PlainEncoderBlock(64, 128, num_heads=4, dropout=0.0) for _ in range(2)]
@@ -836,14 +908,14 @@ class OurTranslator:
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Read `OurTranslator` aloud: it is the picture of the two halves. Ask where the words
-# meet each other: in the attentions of the blocks, and nowhere else.
+# Half a minute. Read `OurTranslator` aloud: it is the picture. Ask where the words meet each other:
+# in the attentions of the blocks, and nowhere else.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The loop that writes
 #
-# To write a sentence, the translator chooses the best next word, appends it, and begins again,
-# which is called **greedy search**:
+# How does it write a sentence? It chooses the best next word, appends it, and begins again, which
+# is called **greedy search**:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -878,9 +950,8 @@ print("100 new sentences, the same as the package's, word for word:", written ==
 assert written == theirs
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This is a whole translator with blocks that are built here, and training has added only the
-# numbers. If you have solved `your_block`, the cell above has put it into the encoder. *Going
-# further* trains a translator in half a minute.
+# This is a whole translator of plain parts, and training has added only the numbers. If you have
+# solved `your_block`, it is in the encoder now.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask which line of the loop does work that an earlier step has done already.
@@ -888,10 +959,9 @@ assert written == theirs
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Which path carries the gender?
 #
-# Now we can return to the sentence of the beginning: *... took the good orange and ate it* becomes
-# *... la bonne orange et l' a mangée*, and the last *e* must come from the noun. Does *it* look at
-# *orange*? Here are the weights that each English word gives to *orange*, in head 4 of the
-# encoder's second block:
+# Now we can return to our first sentence: *... took the good orange and ate it* becomes *... la
+# bonne orange et l' a mangée*. Does *it* look at *orange*? Here are the weights that each English
+# word gives to *orange*, in head 4 of the encoder's second block:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Prints the weight that each word gives to 'orange' in one head
@@ -906,9 +976,9 @@ print(*(f"{weight:6.2f}" for weight in onto_orange))
 assert onto_orange[9] > 0.95
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *It*, the second *the* and *good* give *orange* nearly all their weight. No map could be clearer,
-# but it shows only where a head looks. To find out what depends on this look, we **mask it out**,
-# in both blocks and in all heads, with a function that hides keys from queries:
+# It does: *it*, the second *the* and *good* give *orange* nearly all their weight. But such a map
+# shows only where a head looks. To find out what depends on this look, we **mask it out**, in both
+# blocks and in all heads, with a function that hides keys from queries:
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Let the room find the column of 'it'.
@@ -951,8 +1021,8 @@ among_english = [block.attention for block in reading]
 print("... et l' a", last_word((among_english, slice(9, 10), slice(6, 7))))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Still *mangée*: as long as the other paths are open, the look of *it* at *orange* is not needed.
-# So the gender can arrive by another path.
+# No, the last *e* does not need this look: the translator still writes *mangée*. So the gender can
+# arrive by another path.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes with the vote. Most say 'mangé'. Let those who say 'mangée' name the path by which
@@ -962,18 +1032,17 @@ print("... et l' a", last_word((among_english, slice(9, 10), slice(6, 7))))
 # ### Three paths
 #
 # The next word is computed from the vector of *a*, the last French word so far. Three short paths
-# lead from the noun to this vector:
+# lead from the noun phrase to this vector:
 #
-# | path | who looks at the noun phrase | how it reaches *a* |
-# |---|---|---|
-# | 1 | later English words, at *the good orange* | French words look at them |
-# | 2 | later French words, at *la bonne orange* | directly or word by word |
-# | 3 | later French words, at *the good orange* | directly or word by word |
+# 1. Later English words look at *the good orange*, and French words look at them.
+# 2. Later French words look at *la bonne orange*, and *a* may look at these.
+# 3. Later French words look straight at *the good orange*.
 #
-# Close one gate after the other, and watch the last letter.
+# Each begins in one of the three attentions, where `forbid` can close it. For path 1 it hides these
+# cells of the encoder's mask:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the three paths on the sentence, and closes those whose gates are shut
+# Draws which cells of the encoder's mask close path 1
 among_french = [block.attention1 for block in writing]
 from_french = [block.attention2 for block in writing]
 PATHS = (
@@ -981,30 +1050,61 @@ PATHS = (
     (among_french, slice(9, None), slice(6, 9)),
     (from_french, slice(9, None), slice(4, 7)),
 )
+visible = torch.ones(11, 11)
+visible[PATHS[0][1:]] = 0
+figure, ax = plt.subplots(figsize=(6.6, 3.9))
+for row, column in torch.cartesian_prod(torch.arange(4, 11), torch.arange(4, 11)).tolist():
+    ax.add_patch(plt.Rectangle((column - 0.5, row - 0.5), 1, 1, fc=GROUND, ec=FAINT, lw=0.6))
+    if not visible[row, column]:
+        ax.text(column, row, "✗", color=CUT, fontsize=15, ha="center", va="center")
+ax.set(xlim=(3.5, 10.5), ylim=(10.5, 3.5), xticks=range(4, 11), yticks=range(4, 11))
+ax.set_xticklabels(english[4:])
+ax.set_yticklabels(english[4:])
+ax.xaxis.tick_top()
+ax.xaxis.set_label_position("top")
+ax.tick_params(length=0)
+ax.set_xlabel("keys", color=KEY)
+ax.set_ylabel("queries", color=QUERY)
+ax.set_title("Path 1 is closed: later words\ncannot see 'the good orange'")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the end of the encoder's mask, queries by keys. Crosses hide 'the', 'good' and 'orange'
+# from 'and', 'ate', 'it' and the end mark.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Ask which of these cells we have hidden before: 'it', 'orange'.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Close the gates
+#
+# Which paths does the *e* need? Close one gate after the other, and watch the last letter.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the three paths on the sentence, and closes those whose gates are shut
 endings = {}
 for closed in range(8):
     shut = tuple(bool(closed >> i & 1) for i in range(3))
     endings[shut] = last_word(*(path for path, now in zip(PATHS, shut, strict=True) if now))
 assert all((ending == "mangé") == (shut[0] and shut[1]) for shut, ending in endings.items())
-assert last_word((among_french, slice(11, 12), slice(6, 7))) == "mangée"
+assert set(endings.values()) == {"mangée", "mangé"}
 assert last_word(PATHS[1], (among_english, slice(9, 10), slice(6, 7))) == "mangé"
 
 
 def draw_paths(figure, close_1=False, close_2=False, close_3=False):
     ax, shut = figure.subplots(), (close_1, close_2, close_3)
-    ax.set(xlim=(2.8, 13.2), ylim=(-1.5, 3.1))
+    ax.set(xlim=(3.4, 13.2), ylim=(-1.3, 3.1))
     ax.axis("off")
     rows = ((english[:-1], 2, 0.33, (4, 5, 6)), (french, 0, -0.33, (6, 7, 8)))
     for words, y, below, phrase in rows:
-        ax.text(3.2, y, "...", ha="center", va="center", fontsize=13)
-        for i, word in list(enumerate(words))[4:]:
+        for i, word in list(enumerate(words))[phrase[0] :]:
             bold = "bold" if i in phrase else "normal"
             ax.text(i, y, word, ha="center", va="center", fontsize=13, weight=bold)
             ax.text(i, y + below, i, ha="center", va="center", fontsize=12, color=FAINT)
     ax.text(12.3, 0, endings[shut], ha="center", va="center", fontsize=16, weight="bold")
     closed = " and ".join(f"path {i + 1}" for i in range(3) if shut[i])
     state = f"Without {closed}" if closed else "With all paths"
-    ax.set_title(f"{state} the translator writes {endings[shut]}", fontsize=16)
+    ax.set_title(f"{state}: {endings[shut]}", fontsize=16)
     arrow = dict(arrowstyle="-|>", lw=2, shrinkA=12, shrinkB=12)
     ends = (((6, 2.2), (9, 2.2), -0.35), ((8, -0.2), (11, -0.2), 0.35), ((6.1, 1.8), (11, 0), 0))
     gates = ((7.5, 2.75), (9.5, -0.75), (8.55, 0.91))
@@ -1019,100 +1119,52 @@ def draw_paths(figure, close_1=False, close_2=False, close_3=False):
 
 
 alt = "The English sentence above the French one, with three paths from the noun to the last word."
-explore(draw_paths, figsize=(9, 3.9), alt=alt, close_1=False, close_2=False, close_3=False)
+explore(draw_paths, figsize=(8.6, 3.6), alt=alt, close_1=False, close_2=False, close_3=False)
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive drawing. Above is the end of the English sentence with numbered words,
-# below the French up to 'a', followed by the word that the translator writes next. Path 1 leads
-# from 'orange' to later English words, from which a dashed arrow goes on to 'a'; path 2 from 'la
-# bonne orange' to 'a'; path 3 from the English 'orange' straight down to 'a'. Each path has a box
-# that closes it. With one path closed, the last word stays 'mangée'. With paths 1 and 2 closed, it
-# is 'mangé', and with all three as well.*
+# *Figure: an interactive drawing. Above is the end of the English sentence, below the French up to
+# 'a', followed by the word that comes next. Path 1 leads from 'orange' to later English words, and
+# from there a dashed arrow to 'a'; path 2 from 'la bonne orange' to 'a'; path 3 from the English
+# 'orange' straight to 'a'. Each has a gate. With one gate closed, the last word stays 'mangée'.
+# With gates 1 and 2 closed it is 'mangé', and with all three as well.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. The room names the gates to close. Ask how the gender comes to the end when 'it'
 # cannot look at the noun: by one of the paths on the board.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### All eight combinations of gates
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Prints the last word for each combination of closed paths
-print(f"{'path 1':10}{'path 2':10}{'path 3':10}last word")
-for shut in sorted(endings, key=sum):
-    print(*(f"{'closed' if closed else 'open':9}" for closed in shut), endings[shut])
-
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # Closing any single path leaves *mangée*. The *e* disappears only when paths 1 and 2 are both
-# closed. So when *it* could not look at *orange*, path 2 was still open. With path 2 closed as
-# well, this one look decides: without it, the translator writes *mangé*.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Which two lines differ from all others, and what have they in common?
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### In 49 sentences and six translators
-#
-# One sentence is only an example. So let us take 49 new sentences that end as this one does, with a
-# noun, 'and', a verb, and *it* or *them*, and count the right endings. We do so for the stored
-# translator and for five others, trained less, each from its own random initialisation:
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws stored counts of right endings: python -m tests.benchmarks.blocked_looks
-COUNTS = {  # masked out: right endings of the stored translator, fewest and most of five others
-    "nothing": (49, 45, 48),
-    "pronoun → noun": (49, 42, 48),
-    "path 1": (38, 41, 44),
-    "path 2": (48, 36, 45),
-    "all three paths": (25, 22, 32),
-    "every path": (23, 23, 30),
-    "as much, elsewhere": (49, 46, 47),
-}
-figure, ax = plt.subplots(figsize=(9, 3.9))
-ax.axvspan(23, 26, facecolor=PALE, label="one gender always")
-for i, (stored, fewest, most) in enumerate(COUNTS.values()):
-    ax.plot(
-        (fewest, most), (i, i), color=GREY, lw=9, label=None if i else "five others, fewest to most"
-    )
-    ax.plot(stored, i, marker="D", ls="", ms=9, color=INK, label=None if i else "stored")
-ax.set_yticks(range(len(COUNTS)), COUNTS)
-ax.set(ylim=(6.5, -0.5), xlim=(20, 50), xlabel="right endings of 49", ylabel="masked out")
-ax.set_title("One path costs some endings; all paths cost most of what is learned")
-figure.legend(loc="outside lower center", ncols=3, frameon=False)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: right endings of 49, for the stored translator and five others. Nothing masked out: 49,
-# and 45 to 48. The pronoun's look at the noun: 49, 42 to 48. Path 1: 38, 41 to 44. Path 2: 48, 36
-# to
-# 45. All three paths: 25, 22 to 32. Every path: 23, 23 to 30. As much, elsewhere: 49, 46 to 47. A
-# band marks 23 to 26, what a constant gender gives.*
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The band is what guessing achieves: if singular and plural were always right, a constant masculine
-# would score 23, and a constant feminine 26. So closing path 1 costs the stored translator nearly
-# half of what it knows beyond guessing. Words before the noun phrase can see it as well and hand
-# its gender on, and *every path* closes this detour as well. The last row is a control: about as
-# many looks are masked out as in *all three paths*, but at words *before* the noun phrases.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Compare the paths on the board with the table. Always masculine would be right in 23,
-# always feminine in 26. Ask what the last row is for: it is the control.
+# closed. So when *it* could not look at *orange*, path 2 still carried the gender. With path 2
+# closed as well, this one look decides: without it, the translator writes *mangé*.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What a map does not show
 #
-# Without the look of the pronoun at the noun, the stored translator keeps all 49 endings, and the
-# others lose at most 3. Several paths carry the gender, and their importance varies: closing path 2
-# costs the five models 1 to 11 endings. A strong cell in a map shows a look. It does not show that
-# the translation depends on it.
+# One sentence is only an example. Here are the right endings in 49 new sentences that end as this
+# one does. The five other translators were trained less, each from its own random initialisation.
+# (`python -m tests.benchmarks.blocked_looks` computes these stored counts.)
+#
+# | masked out | stored translator | five others |
+# |---|---|---|
+# | nothing | 49 | 45 to 48 |
+# | the look of the pronoun at the noun | 49 | 42 to 48 |
+# | path 1 | 38 | 41 to 44 |
+# | path 2 | 48 | 36 to 45 |
+# | all three paths | 25 | 22 to 32 |
+# | about as many cells before the noun phrase | 49 | 46 to 47 |
+#
+# The look of the pronoun at the noun costs the stored translator nothing, and the others at most 3
+# endings. Without all three paths, little is left beyond a guesser who knows singular from plural
+# and always says masculine (23 right) or always feminine (26). A strong cell in a map shows a look.
+# It does not show that the translation depends on it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Our three paths are not always all. One of ten further translators still had 47 right endings
-# without them, by the detour.
+# Even three paths are not always all: one of ten further translators had 47 right endings without
+# them, because earlier words can hand the gender on as well.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask which single looks they would try next, and how many pairs of looks there are.
+# 1½ minutes. Compare the table with the paths on the board. Ask what the last row is for: it is the
+# control.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A cache for keys and values
@@ -1198,8 +1250,7 @@ print("24 tokens one by one give what they give at once, within 0.0001:", same)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
 #
-# Read these sections in any order; those that train or write build on the first. Exercises 8.2,
-# 8.5 and 8.6 follow after them.
+# Read these sections in any order; those that train or write build on the first.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The translator as classes
@@ -1276,9 +1327,9 @@ print(f"BLEU of the stored translator: {bleu_on(model, corpus.test[:100]):.1f}")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train your own
 #
-# *2 minutes.* The stored translator has read 68,000 pairs of sentences. Let us train one that reads
-# chapter 5's 8,000 pairs, four times over. `train` is chapter 5's loop; the learning rate falls
-# from 0.006 to 0. BLEU compares runs of one to four words with a reference, and 100 is best.
+# *2 minutes.* The stored translator has read 68,000 pairs of sentences. Let us train one on chapter
+# 5's 8,000 pairs, four times over, with chapter 5's loop. The learning rate falls from 0.006 to 0.
+# BLEU compares runs of one to four words with a reference, and 100 is best.
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 torch.manual_seed(0)
@@ -1296,62 +1347,8 @@ assert run.losses[0] > 5 and bleu_on(young, corpus.test[:100]) > 80
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One step with the cache
 #
-# *9 minutes.* First, here is what one layer does with one new word:
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Steps through one word with the cache: head 1 of the first self-attention, two of 16 numbers
-said, layer, cache = [BOS, *written[0][:3]], writing[0].attention1, None
-with torch.no_grad():
-    X = embed(trained.decoder.embedding, torch.tensor([tgt_vocab[said]]))  # (1, 4, 64)
-    for t in range(4):
-        answer, cache = attend_with_cache(layer, X[:, t : t + 1], cache)
-    q, (k, v) = layer.split(layer.W_q(X[:, 3:]))[0, 0], (each[0, 0] for each in cache)  # (n, 16)
-weights = layer.attention_weights[0, 0]  # (1, 4)
-torch.testing.assert_close((q @ k.T / 4).softmax(dim=-1), weights)
-
-kept, slot, new = ({"x": x, "width": 1.2, "digits": 1} for x in (1.9, 5.5, 7.1))
-rows = grid(said[:3], y=0, kind="head", **kept)
-rows += grid(k[:3, :2].T, y=1, kind="key", label="keys", **kept)
-rows += grid(v[:3, :2].T, y=4, kind="value", label="values", **kept)
-free = grid([[""], [""]], y=1, kind="ghost", **slot) + grid([[""], [""]], y=4, kind="ghost", **slot)
-
-
-def newest(place):
-    """The new word with its key and its value, on their way or in the cache."""
-    word = grid(said[3], y=0, kind="head", name="word", **place)
-    key = grid(k[3:, :2].T, y=1, kind="key", name="key", **place)
-    return word + key + grid(v[3:, :2].T, y=4, kind="value", name="value", **place)
-
-
-right = {"x": 8.5, "width": 1.2, "digits": 1}
-asked = grid(q[:, :2].T, y=1, kind="query", name="query", **right)
-asked += grid("query", y=0, kind="head", **right)
-in_cache = rows + newest(slot) + asked
-weighed = in_cache + grid(weights, 1.9, 3, "weight", name="w", label="weights", width=1.2)
-found = grid("answer", y=3, kind="head", **right)
-found += grid((weights @ v)[:, :2].T, y=4, kind="output", origin="w", name="answer", **right)
-texts = {
-    "A new word needs one query, one key and one value": "The cache holds the keys and values of "
-    "earlier words. Drawn are two of 16 numbers each.",
-    "Key and value go into the cache, and the query meets all keys": "The weights sum to one.",
-    "Weighted with them, the values give the answer": "The query is needed no longer.",
-}
-drawn = [rows + free + newest(new) + asked, weighed, weighed + found]
-Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=True)])
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: three steps in a table with a column for each French word. Three words have keys and
-# values in the cache, and a fourth brings a query, a key and a value. The key and the value move
-# into the cache. The query and the four keys give four weights, these and the four values the
-# answer.*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Ask what still tells the order of the words: the position that the new word gets
-# when it is embedded.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The whole decoder keeps a cache for each block. It reads one word per step, whose position is
-# `offset`.
+# *8 minutes.* The whole decoder keeps a cache for each block. It reads one word per step, whose
+# position is `offset`.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -1390,17 +1387,15 @@ hook.remove()
 assert torch.equal(*ways)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The seconds fall by less than the keys, because each step with the cache still goes through all
-# layers, copies the cache, and computes the English keys and values again. These stay the same
-# while the sentence is written, so the package keeps them as well.
+# The seconds fall by less than the keys, because each step still goes through all layers, copies
+# the cache, and computes the English keys and values again.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two bugs that training does not show
 #
-# *12 minutes.* In training, each position reads the true sentence and must predict the *next* word,
-# which is beside it in the input, hidden by nothing but the mask. Here is a test of the mask that
-# works from outside the model: change every word from position $t$ on. No score before $t$ may
-# move. (Exercise 8.6 has two leaks that this test misses.)
+# *12 minutes.* In training, the *next* word, which each position must predict, is beside it in the
+# input, hidden by nothing but the mask. So here is a test of the mask: change every word from
+# position $t$ on, and no score before $t$ may move.
 
 
 # %% slideshow={"slide_type": "fragment"}
@@ -1476,13 +1471,11 @@ for name, each in {"right": model, "leaky": leaky, "lost": lost}.items():
     assert (scores[0] < 50) == (name == "lost") and scores[1] > 95
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The leak spoils the loss. It spoils no translation that is written with the cache, because
+# The leak spoils the loss, but no translation that is written with the cache, because
 # `attend_with_cache` never calls the changed `forward`; without the cache, BLEU falls from 100.0 to
-# 99.2. The lost position spoils only what is written with the cache, and the loss does not show it,
-# because a model that reads the whole sentence at once gives every word its position.
-#
-# The leaky model gets worse, although it sees the answer. A likely reason is that it never learned
-# what to do with a future. A model *trained* without a mask is another bug.
+# 99.2. The lost position spoils only what is written with the cache. The loss misses it, because a
+# model that reads the whole sentence at once gives every word its position. The leaky model gets
+# worse, although it sees the answer, probably because it never learned what to do with a future.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. Let them fill in a table of two rows and two columns on the board. Most say that the
@@ -1493,9 +1486,9 @@ for name, each in {"right": model, "leaky": leaky, "lost": lost}.items():
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Your sentence, your cuts
 #
-# *4 minutes.* The stored translator works in this page. Write a sentence and see who looks at whom.
-# Then mask out a look. Its weight becomes 0, the softmax gives its share to the other words, as
-# with any mask (chapter 4), and the sentence is translated again.
+# *1 minute.* The stored translator works in this page. Write a sentence, see who looks at whom, and
+# mask out a look: its weight becomes 0, the softmax gives its share to the other words, and the
+# sentence is translated again.
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
 # Shows the stored translator; for yours: TranslatorView(model, src_vocab, tgt_vocab)
@@ -1506,28 +1499,17 @@ TranslatorView("transformer", title="Write a sentence, forbid a look")
 # cuts to try, small maps of four heads, and one of them large, with lines between the words. A
 # click on a cell forbids that look, and the sentence is translated again.*
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# **Predict.** *The girl that I see is old* ends in the feminine *vieille*. What becomes of the
-# ending if no French word can look back at *fille* (girl)? And if none can look at the article
-# *la*? Two buttons of the view try it.
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Without a look at *fille*, nothing changes. Without a look at *la*, the ending is the masculine
-# *vieux*, so the article carries the gender as well. Yet if both are hidden, *vieille* is back, by
-# some other path: what one look is worth depends on which others are there.
-
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Not in the plan. Two minutes. Vote first, then go back to the view and click the two buttons. Then
-# take a sentence from the room. The view needs no kernel.
+# Not in the plan. Two minutes. Take a sentence from the room, or click the two buttons that hide
+# 'fille' and 'la' in 'The girl that I see is old', and vote on the ending first. The view needs no
+# kernel.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The gradient through 24 networks
 #
-# *2 minutes.* In *Add and norm*, the slope 0.1 was only an example. Before training, the slope
-# depends on the random initialisation. So let us stack 24 feed-forward networks and measure how
-# large the gradient is at the bottom if it is 1 at the top. We initialise them in two ways: as
-# PyTorch does, and with larger numbers, chosen so that a network's output is about as large as its
-# input.
+# *2 minutes.* In *Add and norm*, the slope 0.1 was only an example. So let us stack 24 feed-forward
+# networks and measure the gradient at the bottom if it is 1 at the top. We initialise them as
+# PyTorch does, and with larger numbers, which keep a network's output about as large as its input.
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
 # Measures the gradient below 24 networks in 20 random starts, and prints the median
@@ -1575,15 +1557,15 @@ assert all(0.5 < each < 2 for each in normed)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With PyTorch's initialisation, the plain stack loses the gradient, and the sums carry it to the
-# bottom. With size-keeping weights, the plain stack also preserves the gradient. But each residual
-# sum now doubles its variance, because it adds two uncorrelated things of the same size. So 24
-# layers multiply the variance of the gradient by $2^{24}$ and its size by the root of that, 4,096.
+# bottom. With size-keeping weights, the plain stack preserves it as well, but each sum doubles its
+# variance. So 24 layers multiply the variance of the gradient by $2^{24}$ and its size by the root
+# of that, 4,096.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In the last two rows, a norm brings the numbers of each token back to one size. After a sum, it
-# keeps the gradient near 1 with both initialisations, and even without the sum, a third of the
-# gradient or more arrives. The experiment measures gradients only, before training, and not whether
-# the residuals preserve the token.
+# In the last two rows, a norm brings each token back to one size. After a sum, it keeps the
+# gradient near 1 with both initialisations, and even without the sum, a third of the gradient or
+# more arrives. This measures gradients before training, and not whether the residuals preserve the
+# token.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for the variance of X + Y, if both have variance 1 and do not depend on each
@@ -1593,14 +1575,13 @@ assert all(0.5 < each < 2 for each in normed)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Pre-norm or post-norm?
 #
-# *7 minutes.* Xiong et al. (2020) report that pre-norm trains at larger learning rates than
-# post-norm, and without warm-up, the small rates at the beginning. We try it on a small scale and
-# without warm-up, with 80 steps and one random initialisation. Which order learns at which rate?
+# *6 minutes.* Xiong et al. (2020) report that pre-norm trains at larger learning rates than
+# post-norm, and without warm-up, the small rates at the beginning. Which order learns at which
+# rate? We try it in small models, without warm-up, with 80 steps and one random initialisation.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Our models have 32 numbers per token, and two blocks each in encoder and decoder. The cell prints
-# the mean loss of the last ten steps. As a baseline, its first line is the loss of a model that
-# only knows how frequent each word is.
+# the mean loss of the last ten steps, after that of a model that only knows the words' frequencies.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1629,18 +1610,17 @@ assert ended["post-norm", 0.03] > 1 + ended["pre-norm", 0.03]
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # At 0.006 the two end close together. At 0.03 pre-norm ends at 3.20, and post-norm at 4.72; with
-# the seeds 0 to 4, pre-norm is ahead each time. So in this model, pre-norm bears the larger rate,
-# as the report says. The larger rate did not help pre-norm, however: after 400 steps with the seeds
-# 0 and 1, it was worse at 0.03 than at 0.012.
+# the seeds 0 to 4, pre-norm is ahead each time. So here pre-norm bears the larger rate, as the
+# report says. But it did not learn better by it: after 400 steps with the seeds 0 and 1, it was
+# worse at 0.03 than at 0.012.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for a guess at 0.03 before the table. It is no proof: one start of a small
 # model. And a larger rate that is borne is not yet a better model.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# What pre-norm pays for this is one more layer norm after the last block, because its sum grows
-# from block to block. If this last norm is forgotten, nothing crashes, but the size of what the
-# last layer gets then depends on the depth.
+# In exchange, pre-norm needs one more layer norm after the last block, because its sum grows from
+# block to block. If it is forgotten, nothing crashes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Three families

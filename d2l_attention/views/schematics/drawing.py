@@ -17,6 +17,7 @@ from matplotlib.path import Path
 from matplotlib.text import Text
 
 from d2l_attention.views.palette import (
+    FAINT,
     GROUND,
     INK,
     KEY,
@@ -120,6 +121,13 @@ class Diagram:
             style = KINDS[kind] | {"linewidth": 1.0, "edgecolor": INK}
             self.ax.add_patch(Rectangle(corner, side, side, **style))
             self._kinds.add(kind)
+
+    def frame(self, text: str, left: float, bottom: float, right: float, top: float) -> None:
+        """A thin line around several boxes, with what they are together in its lower left."""
+        side, corner = (right - left, top - bottom), (left, bottom)
+        style: dict[str, Any] = {"fill": False, "edgecolor": FAINT, "linestyle": "--"}
+        self.ax.add_patch(Rectangle(corner, *side, linewidth=1.2, zorder=0, **style))
+        self._write(text, left + 0.1, bottom + 0.2, SHAPE, ha="left")
 
     def branch(self, x: float, y: float) -> Box:
         """A dot on a line, from which a further arrow may begin."""

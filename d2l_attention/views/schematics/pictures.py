@@ -254,6 +254,57 @@ def decoder_block() -> Diagram:
     return d
 
 
+def transformer() -> Diagram:
+    """Two rows of boxes. Above, the English tokens (B, S) become vectors with positions, and a
+    straight line leads from these through two 'add & norm' to the English vectors (B, S, D). Self-
+    attention and FFN read the line and give their answers to these boxes. Below, the French so far
+    (B, T) becomes vectors as well, and a line leads through three 'add & norm' and a linear layer
+    to the scores of words. Causal self-attention, cross-attention and FFN read it. The English
+    vectors lead down to the cross-attention as keys and values. A frame around each row of
+    sublayers says that this block is there twice.
+    """
+    d = Diagram("Two residual lines, which meet only in the cross-attention", 10.9, 7.2)
+    top, line, above, low = 6.1, 4.95, 2.5, 1.35  # sublayers and line, of encoder and decoder
+    tokens = d.box("English\n(B, S)", 0.65, line, 1.1, kind=TENSOR)
+    given = d.box("vectors +\npositions", 2.0, line, 1.2, kind=LEARNED)
+    attend = d.box("self-\nattention", 3.8, top, 1.2, kind=LEARNED)
+    norm1, norm2 = (d.box("add &\nnorm", x, line, 0.8, kind=LEARNED) for x in (4.9, 7.1))
+    ffn = d.box("FFN", 6.2, top, 0.9, kind=LEARNED)
+    output = d.box("English vectors\n(B, S, D)", 6.35, 3.65, 1.9, kind=TENSOR)
+    for left, right in ((tokens, given), (norm1, norm2)):
+        d.arrow(left, right)
+    d.arrow(given, norm1)
+    for x, name in ((3.4, "q"), (3.8, "k"), (4.2, "v")):
+        d.arrow(d.branch(x, line), attend, name)
+    d.arrow(attend, norm1)
+    d.arrow(d.branch(6.2, line), ffn)
+    d.arrow(ffn, norm2)
+    d.arrow(norm2, output, x=7.1)
+    d.frame("encoder block, twice", 2.85, 4.2, 7.7, 6.6)
+
+    written = d.box("French so\nfar (B, T)", 0.65, low, 1.1, kind=TENSOR)
+    placed = d.box("vectors +\npositions", 2.0, low, 1.2, kind=LEARNED)
+    causal = d.box("causal self-\nattention", 3.65, above, 1.4, kind=LEARNED)
+    cross = d.box("cross-\nattention", 5.9, above, 1.2, kind=LEARNED)
+    each = d.box("FFN", 8.0, above, 0.9, kind=LEARNED)
+    norms = [d.box("add &\nnorm", x, low, 0.8, kind=LEARNED) for x in (4.8, 6.95, 8.9)]
+    dense = d.box("linear", 10.2, low, 0.8, kind=LEARNED)
+    scores = d.box("scores\nof words", 10.2, above, 1.1, kind=TENSOR)
+    for left, right in pairwise((written, placed, *norms, dense)):
+        d.arrow(left, right)
+    for x, name in ((3.25, "q"), (3.65, "k"), (4.05, "v")):
+        d.arrow(d.branch(x, low), causal, name)
+    d.arrow(d.branch(5.9, low), cross, "q")
+    d.arrow(d.branch(8.0, low), each)
+    for start, end in zip((causal, cross, each), norms, strict=True):
+        d.arrow(start, end)
+    d.arrow(output, cross, "k", x=5.6)
+    d.arrow(output, cross, "v", x=6.2)
+    d.arrow(dense, scores)
+    d.frame("decoder block, twice", 2.85, 0.6, 9.45, 2.98)
+    return d
+
+
 def key_value_cache() -> Diagram:
     """One step of decoding. The new token (B, 1, D) is multiplied by W_q, W_k and W_v and split
     into heads, (B, H, 1, D/H) three times. Its key becomes the last of n + 1 keys and its value the
@@ -386,6 +437,7 @@ PICTURES = {
     "rotary": rotary,
     "encoder block": encoder_block,
     "decoder block": decoder_block,
+    "Transformer": transformer,
     "key-value cache": key_value_cache,
     "latent attention": latent_attention,
     "absorbed matrix": absorbed_matrix,

@@ -37,7 +37,7 @@ function openFrames(all) {
 function movesElsewhere(picture) {
   const words = document.createElement("p");
   words.className = "moves-elsewhere";
-  words.textContent = "The controls of this picture are in JupyterLab and in the slides.";
+  words.textContent = "A still of its first setting; its controls work in JupyterLab and in the slides.";
   picture.before(words);
 }
 if (theirFile) {
