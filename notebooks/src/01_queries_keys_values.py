@@ -452,7 +452,7 @@ plt.show()
 # The other two matrices read *noun* and *alive* for the key, and *plural* for the value. In
 # `words @ W_q.T` each row is a word, so a single product makes all queries:
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "subslide"}
 words = torch.tensor([[1.0, 0, 1, 1], [0, 1, 0, 0], [1, 0, 0, -1]])  # cats, drink, milk
 W_q = torch.tensor([[0.0, 2, 0, 0], [0, 2, 0, 0]])
 W_k = torch.tensor([[2.0, 0, 0, 0], [0, 0, 2, 0]])
@@ -778,7 +778,7 @@ plt.show()
 # slopes, and Adam, a form of gradient descent, takes a small step against them.
 
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "subslide"}
 device = torch.tensor([[0.25, -1.0], [0.5, 0.0]])  # x = device @ location
 
 
