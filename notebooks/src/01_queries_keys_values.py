@@ -3,20 +3,20 @@
 #
 # **You will**
 # - answer a question from a database that does not contain the answer;
-# - build attention pooling in five lines, and let a verb attend to three words;
+# - build attention pooling in five lines, and let three words attend to each other;
 # - say which weights keep the answer in the convex hull of the values, and why;
-# - derive the slope along which attention learns, and say which score moves the answer most.
+# - train a query matrix by gradient descent, and check what it has learned.
 #
-# Core path: 60 to 90 minutes. Going further: 20. Exercises: 43.
+# Core path: 60 to 90 minutes. Going further: 10. Exercises: 43.
 #
 # Builds on chapter 0. The book is *Dive into Deep Learning* (D2L), section 11.1.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 36 minutes, votes included. Not in the plan is the view 'Walk, and turn the temperature'. It is
 # the last of its column, so the right arrow passes over it. After 17 minutes you should be at 'A
-# verb attends to three words'. Behind? Leave out 'The slope of the output', because 'Which score
-# moves the wind more?' shows what it says. The slides after the summary are for questions.
-# Homework: exercises 1.1, 1.2 and 1.5.
+# verb attends to three words'. Behind? Pass over the order of the pairs, and let 'dog bites
+# man' wait for chapter 7. The slides after the summary are for questions. Homework: exercises 1.1,
+# 1.2 and 1.5.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -26,13 +26,10 @@ import matplotlib.pyplot as plt
 import torch
 from ipywidgets import FloatLogSlider
 from matplotlib.patches import Polygon
-from torch import nn
-from torch.autograd.functional import jacobian
 
 from d2l_attention.views import Player, State, explore, grid, schematic
 from d2l_attention.views.palette import FAINT, GREY, GROUND, KEY, OUTPUT, QUERY, TINT, VALUE, WEIGHT
 from d2l_attention.views.plots import heatmap, set_style
-from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=3)
@@ -52,7 +49,9 @@ set_style()
 # - A matrix product computes many such sums at once.
 # - The exponential $e^x$ is positive and grows with $x$. Moreover, $e^0 = 1$ and
 #   $e^{x + c} = e^c e^x$.
-# - Only the end of the core path needs derivatives: the quotient rule and the chain rule.
+# - Only the end of the core path needs derivatives, and there PyTorch computes them.
+#
+# The code uses PyTorch, imported as `torch`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room do the sum before you show it, because its two weights and its answer
@@ -74,12 +73,13 @@ set_style()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The idea became known through translation. In 2014, one network read a sentence into one vector,
-# from which a second network wrote the translation. With the models of Cho and others (2014), the
-# translations quickly got worse as the sentences got longer. Bahdanau, Cho and Bengio (2015)
-# let the second network look back at all the words and decide at each step how much each of them
+# from which a second network wrote the translation. So the sentence had to be compressed before
+# anybody knew which word would be needed, and with the models of Cho and others (2014) the
+# translations quickly got worse as the sentences got longer. Bahdanau, Cho and Bengio (2015) let
+# the second network look back at all the words and decide at each step how much each of them
 # matters *now*.
 #
-# This chapter builds the operation for such a decision, and chapter 5 the translator.
+# This chapter builds that one step; chapter 5 builds a translator around it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask before you show the answer. Expect 'cut or pad' and 'add the words up'; divided
@@ -133,9 +133,13 @@ plt.show()
 # - The locations of the stations are the **keys**.
 # - Their winds are the **values**.
 #
-# Each station is a pair of a key and a value, and a set of such pairs is called a **database**. An
-# ordinary database compares keys for *equality*. A Python dictionary, for example, knows the wind
-# at the four stations and nothing between them:
+# Each station is a pair of a key and a value, and a set of such pairs is called a **database**. It
+# may hold four pairs or four million, and its answers change as soon as its pairs change. Nothing
+# has to be compressed in advance, because all pairs are still there when the query comes. These are
+# strengths that attention will keep.
+#
+# An ordinary database, however, compares keys for *equality*. A Python dictionary, for example,
+# knows the wind at the four stations and nothing between them:
 
 # %% slideshow={"slide_type": "fragment"}
 dictionary = {(0, 0): (10, 2), (4, 3): (6, 9), (1, 4): (2, 5), (4, 0): (9, 4)}
@@ -173,8 +177,12 @@ print("where you are: ", dictionary.get((2, 1)))
 # $$a_j = -\tfrac12 \lVert q - k_j\rVert^2$$
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Chapter 2 explains this choice, and chapter 3 studies other scores. In the code, comments give the
-# shapes: there are Q queries and K keys of size D, and K values of size V.
+# Other functions that fall with the distance would do as well; the half makes the slopes simpler.
+# Transformers use the **dot product** $q \cdot k$ instead: multiply two vectors entry by entry and
+# add up, so that $(2, 1) \cdot (4, 3) = 8 + 3 = 11$. Chapters 2 and 3 compare such scores.
+#
+# In the code, comments give the shapes: there are Q queries and K keys of size D, and K values of
+# size V. `None` adds an axis, so that every query meets every key.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -288,33 +296,14 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 # products sum to the answer (8.9, 3.7).*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Step through it, and let the room say each row before it comes.
-
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws the map with the weights as sizes and with the answer
-figure, ax = plt.subplots(figsize=(7.2, 5.2))
-ax.scatter(*keys.T, s=40 + 600 * weights[0], color=KEY, marker="s", zorder=3)
-ax.quiver(*keys.T, *values.T, color=VALUE, **arrows)
-ax.quiver(*query.T, *wind.T, color=OUTPUT, **arrows)
-ax.scatter(*query.T, s=160, marker="*", color=QUERY, zorder=3)
-signs_now = [f"you ({wind[0, 0]:.1f}, {wind[0, 1]:.1f})", *signs]
-for sign, (x, y) in zip(signs_now, [*query.tolist(), *keys.tolist()], strict=True):
-    ax.annotate(sign, (x, y), xytext=(0, -22), textcoords="offset points", ha="center")
-ax.set(xlabel="km east", ylabel="km north", xlim=(-1.3, 6.3), ylim=(-0.9, 4.9), aspect="equal")
-ax.set_title("Attention answers where there is no station")
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the map again. Harbour and Lake are now large, Hill and Forest small, and the
-# star has an arrow of its own, between those of Harbour and Lake, and the numbers (8.9, 3.7).*
+# One minute. Step through it, and let the room say each row before it comes. Then compare with the
+# guesses on the board: who was nearest? Ask for the weights that each rule implies. 'The nearest
+# station' has a single 1.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Perhaps you guessed $(9.5, 3)$, half Harbour and half Lake, or $(6.75, 5)$, the average of all
-# four. These guesses are weighted sums as well, and only their weights differ.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Compare with the guesses on the board: who was nearest? Ask for the weights that
-# each rule implies. 'The nearest station' has a single 1. Only the weights differ.
+# Attention answers where there is no station. Perhaps you guessed $(9.5, 3)$, half Harbour and half
+# Lake, or $(6.75, 5)$, the average of all four. These guesses are weighted sums as well, and only
+# their weights differ.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Add a constant to all scores
@@ -365,9 +354,9 @@ def pool(scores, values):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A verb attends to three words
 #
-# Is it 'cats drink milk' or 'cats drinks milk'? To choose its form, the verb has to know who
-# drinks. So let its query be $(2, 2)$, which asks for a noun that is alive. A value then says
-# whether its word is plural.
+# The same lines work for words. Is it 'cats drink milk' or 'cats drinks milk'? To choose its form,
+# the verb has to know who drinks. So let its query be $(2, 2)$, which asks for a noun that is
+# alive, while a value says whether its word is plural.
 #
 # | word | key: noun, alive | value: plural 1, singular −1 |
 # |---|---|---|
@@ -375,7 +364,9 @@ def pool(scores, values):
 # | drink | (0, 0) | 0 |
 # | milk | (2, 0) | −1 |
 #
-# The three scores, minus half the squared distances, are $0$, $-4$ and $-2$.
+# The three scores, minus half the squared distances, are $0$, $-4$ and $-2$. With ones in place of
+# all these twos they would be $0$, $-1$ and $-\tfrac12$: the twos move the keys apart and so
+# sharpen the weights.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Do the three scores on the board. Before the next slide ask what changes with 'cat',
@@ -393,8 +384,9 @@ for subject, plural in (("cats", 1.0), ("cat", -1.0)):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The verb attends mostly to *cats*, and the answer is positive, which means plural: 'drink'. When
-# *cats* becomes *cat*, one value changes but no key does. So the weights stay, while the answer
-# becomes negative: 'drinks'.
+# *cats* becomes *cat*, only a value changes. The keys stay, and with them the weights, while the
+# answer becomes negative: 'drinks'. Milk is a noun, but not alive. So it keeps 0.12 of the
+# attention, and its value, $-1$, takes 0.12 from both answers.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws how the verb attends to the words of both sentences
@@ -437,69 +429,135 @@ plt.show()
 # $$q = W_q\, x, \qquad k = W_k\, x, \qquad v = W_v\, x .$$
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In our example, let a word be four numbers: noun, verb, alive, plural.
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws what the three matrices make of a word that asks and of a word that offers
-d = Diagram("A word asks by its query, and offers by its key and value", 9, 3.4)
-asking = d.box("drink\n(0, 1, 0, 0)", 1.1, 2.5, 1.6, kind=TENSOR)
-offering = d.box("cats\n(1, 0, 1, 1)", 1.1, 1.05, 1.6, 1.5, kind=TENSOR)
-to_q, to_k, to_v = (
-    d.box(f"$W_{name}$", 3.4, y, 0.9, 0.6, kind=LEARNED)
-    for name, y in (("q", 2.5), ("k", 1.5), ("v", 0.6))
-)
-asked = d.box("query (2, 2)", 5.5, 2.5, 1.6, 0.6, kind=TENSOR)
-key = d.box("key (2, 2)", 5.5, 1.5, 1.6, 0.6, kind=TENSOR)
-value = d.box("value 1", 5.5, 0.6, 1.6, 0.6, kind=TENSOR)
-score = d.box("score 0,\nthe highest", 8.0, 2.0, 1.5, 1.6, kind=TENSOR)
-for start, end in ((asking, to_q), (offering, to_k), (offering, to_v), (to_q, asked)):
-    d.arrow(start, end)
-for start, end in ((to_k, key), (to_v, value), (asked, score), (key, score)):
-    d.arrow(start, end)
-d.figure
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the vector of 'drink', (0, 1, 0, 0), goes through the learned matrix W_q and becomes the
-# query (2, 2). The vector of 'cats', (1, 0, 1, 1), goes through W_k and becomes the key (2, 2), and
-# through W_v and becomes the value 1. Query and key are equal, so their score, 0, is the highest.*
+# In our example, let a word be four numbers, where 0 in the last column means 'does not apply':
+#
+# | word | noun | verb | alive | plural |
+# |---|---|---|---|---|
+# | cats | 1 | 0 | 1 | 1 |
+# | drink | 0 | 1 | 0 | 0 |
+# | milk | 1 | 0 | 0 | −1 |
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask what *cats* would ask, and what *drink* offers: each word goes through all
 # three matrices, and the next slide has their numbers.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# A verb asks for a living noun, so $W_q$ sends its *verb*, doubled, to where the keys have *noun*
-# and *alive*:
+# A verb looks for a living noun. So $W_q$ writes twice its *verb* feature into both places of the
+# query, where keys store *noun* and *alive*. For *drink*:
+#
+# $$W_q\, x = \begin{pmatrix} 0 & 2 & 0 & 0 \\ 0 & 2 & 0 & 0 \end{pmatrix}
+#   \begin{pmatrix} 0 \\ 1 \\ 0 \\ 0 \end{pmatrix}
+#   = \begin{pmatrix} 2 \\ 2 \end{pmatrix}$$
+#
+# The other two matrices read *noun* and *alive* for the key, and *plural* for the value. In
+# `words @ W_q.T` each row is a word, so a single product makes all queries:
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "subslide"}
 words = torch.tensor([[1.0, 0, 1, 1], [0, 1, 0, 0], [1, 0, 0, -1]])  # cats, drink, milk
 W_q = torch.tensor([[0.0, 2, 0, 0], [0, 2, 0, 0]])
 W_k = torch.tensor([[2.0, 0, 0, 0], [0, 0, 2, 0]])
 W_v = torch.tensor([[0.0, 0, 0, 1]])
-cats, drink, milk = words
-print("drink: query", W_q @ drink, " key", W_k @ drink, " value", W_v @ drink)
-print("cats:  query", W_q @ cats, " key", W_k @ cats, " value", W_v @ cats)
-print("the keys of the table:", torch.equal(words @ W_k.T, word_keys))
+word_queries, word_keys, word_values = words @ W_q.T, words @ W_k.T, words @ W_v.T
+print("queries", word_queries.tolist())
+print("keys   ", word_keys.tolist())
+print("values ", word_values.tolist())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# These are the numbers of the table. A word can ask for one thing and offer another, because
-# different matrices make its query and its key.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# So *drink* attends to *cats*, although no feature is nonzero in both. In `words @ W_k.T` each row
-# is a word, so a single product makes all keys.
+# These are the numbers of the first table. A word can ask for one thing and offer another, because
+# different matrices make its query and its key. So *drink* attends to *cats*, although the two
+# words share no feature.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. The bridge to the rest of the course. Ask for the query, the key and the value of
-# 'milk' before you go on: (0, 0), (2, 0) and -1. A network has hundreds of numbers per word, and
-# nobody tells it what they mean.
+# 1½ minutes. The bridge to the rest of the course. Do the product on the board, and let the room
+# do the key of 'milk', (2, 0). A network has hundreds of numbers per word, and nobody tells it
+# what they mean.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## All queries in one matrix product
+#
+# So far only the verb has asked. Now let all three words ask. Their queries are the rows of a
+# matrix, and our two functions work as they are:
+
+# %% slideshow={"slide_type": "-"}
+answers, word_weights = pool(distance_score(word_queries, word_keys), word_values)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# **Predict.** *Cats* and *milk* are nouns, so both have the query $(0, 0)$. Where does their
+# attention go?
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws the weights of the three words as a heat map
+figure, ax = plt.subplots(figsize=(6.4, 3.4))
+heatmap(ax, word_weights, ["cats", "drink", "milk"], ["cats", "drink", "milk"], numbers=True)
+ax.set(ylabel="query", xlabel="key")
+ax.set_title("Each row shares out the attention of one word")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a heat map with three rows, the queries of cats, drink and milk, and three columns, their
+# keys. The rows of cats and milk are equal: 0.02, 0.87, 0.12. The row of drink is 0.87, 0.02, 0.12,
+# as before.*
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Mostly to *drink*, whose key is $(0, 0)$ as well. With this score a query of zeros is a location
+# like any other, and a softmax always gives away all of its weight.
+#
+# Each row is one word. Its weights sum to one, up to rounding, and say how much of each value is in
+# the answer. Whether a large weight also *explains* a trained network is a question for chapters 5,
+# 8 and 13.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Go slowly, because every later chapter shows such a picture. Expect 'nowhere' and 'a
+# third each'. The second is right for dot products, whose scores would all be 0. Do the columns sum
+# to one? (No: nobody sees to it.)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Sizes and order
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws who feeds what in attention pooling
+schematic("attention pooling")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: boxes and arrows from left to right. Queries (Q, D) and keys (K, D) enter a box that
+# scores each pair. The scores (Q, K) go through a softmax over the keys, which makes weights (Q,
+# K). The weights are multiplied by the values (K, V), which enter only here. The output is (Q, V).*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# For our words, Q and K are 3, D is 2 and V is 1. One matrix product, weights times values, answers
+# all queries at the same time, because the rows of the weights are independent of each other.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Let the room put numbers on the arrows: Q = K = 3, D = 2, V = 1. Ask what changes with
+# one query and four stations, and why a graphics card likes this (no row waits for another row).
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The same code ran on four stations and on three words, so the **number** of pairs is free. So is
+# their **order**. Here is the wind at the star once more, and again with the stations backwards:
+
+# %% slideshow={"slide_type": "fragment"}
+backwards, _ = pool(distance_score(query, keys.flip(0)), values.flip(0))
+print(wind, backwards)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# This is also a limitation: to attention pooling, 'dog bites man' and 'man bites dog' are the same
+# database. Chapter 7 shows how a network can still tell them apart.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Before the last lines: which two sentences have the same words and different meanings?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Four kinds of weights
 #
 # A softmax gives weights that are non-negative and sum to one. What is that good for? To find out,
-# let us choose weights by hand, of four kinds: some that are only non-negative; some that also sum
-# to one; and two special cases of these, a single 1 among zeros and four quarters.
+# let us choose weights for the four winds by hand:
+#
+# | weights | Harbour | Hill | Forest | Lake |
+# |---|---|---|---|---|
+# | non-negative | 0.3 | 0.9 | 0.2 | 0.8 |
+# | and sum to one | 0.1 | 0.5 | 0.1 | 0.3 |
+# | a single 1 | 0 | 1 | 0 | 0 |
+# | all a quarter | ¼ | ¼ | ¼ | ¼ |
 #
 # **Question.** With which of them can the wind be stronger than every wind that was measured?
 
@@ -511,20 +569,21 @@ kinds = {
     "a single 1": torch.tensor([0.0, 1.0, 0.0, 0.0]),
     "all a quarter": torch.tensor([0.25, 0.25, 0.25, 0.25]),
 }
-answers = [(chosen @ values).tolist() for chosen in kinds.values()]
-figure, axes = plt.subplots(1, 4, figsize=(11.5, 3.7), sharex=True, sharey=True)
+pooled = [(chosen @ values).tolist() for chosen in kinds.values()]
+figure, axes = plt.subplots(1, 4, figsize=(13, 3.7))
 hull = values[[0, 3, 1, 2]]  # the corners, one after the other
 cone = torch.stack([torch.zeros(2), 9 * values[0], 9 * values[2]])
-for ax, (kind, chosen), answer in zip(axes, kinds.items(), answers, strict=True):
+for ax, (kind, chosen), answer in zip(axes, kinds.items(), pooled, strict=True):
     ax.add_patch(Polygon(cone if ax is axes[0] else hull, color=VALUE, alpha=0.15))
     ax.scatter(*values.T, s=40 + 300 * chosen, color=VALUE, marker="D")
     for name, wind_there in zip(names, values.tolist(), strict=True):
-        beside = (10, -6) if name in ("Harbour", "Lake") else (-12, 10)
-        ax.annotate(name, wind_there, xytext=beside, textcoords="offset points")
+        beside = (-10, -6) if name in ("Harbour", "Lake") else (-2, 14)
+        side = "right" if name in ("Harbour", "Lake") else "center"
+        ax.annotate(name, wind_there, xytext=beside, textcoords="offset points", ha=side)
     ax.scatter(*answer, s=130, facecolor=GROUND, edgecolor=OUTPUT, linewidth=3, zorder=3)
-    ax.set(title=kind, xlabel="wind east, km/h", xlim=(0, 23), ylim=(0, 19))
-axes[0].set_ylabel("wind north, km/h")
-figure.suptitle("Only the first kind can give more wind than was measured")
+    ax.set(title=kind, xlabel="wind east, km/h", xlim=(0, 12), ylim=(0, 11.5))
+axes[0].set(ylabel="wind north, km/h", xlim=(0, 21), ylim=(0, 20))
+figure.suptitle("A ring shows the answer, and the tint where such answers can lie")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -534,87 +593,27 @@ plt.show()
 # on a wind; with equal weights at their average.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Only with the first. This is where the answers lie:
+# Only with the first:
 #
 # - **Non-negative:** the answer lies in the **cone** of the values, between the rays from 0 through
-#   them, and may be as long as you like.
-# - **Non-negative and summing to one:** the answer lies in the **convex hull** of the values.
-#   Imagine a rubber band around the four: the hull is what it encloses.
-# - **A single 1:** this is an ordinary lookup in a database.
-# - **All equal to a quarter:** this is average pooling, in which the query no longer matters.
+#   them, and may be as strong as you like.
+# - **Non-negative and summing to one:** the answer lies in the **convex hull** of the values, which
+#   is what a rubber band around them encloses.
+# - **A single 1:** an ordinary lookup.
+# - **All equal:** average pooling, in which the query no longer matters.
 #
 # Why does the second kind stay in the hull? A weighted average of two points lies on the segment
-# between them. If you then average the result with a third point, and so on, you stay inside.
+# between them. If you then average the result with a third point, and so on, you stay inside, where
+# every wind is at most as strong as the strongest of the four.
 #
 # Both conditions are needed. The weights 2 for the Hill and $-1$ for the Forest also sum to one,
-# but they give $2\,(6, 9) - (2, 5) = (10, 13)$, which is outside the hull. A softmax meets both
-# conditions, so its answer is in the hull. It is also never longer than the longest value, because
-# a disc around 0 that contains all values contains their hull.
+# but they give $2\,(6, 9) - (2, 5) = (10, 13)$, which is outside. A softmax meets both conditions.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Vote before the picture: only the first can. Then say the names: cone, convex hull (a
 # rubber band around the dots), lookup, average. Ask for 2 at the Hill and −1 at the Forest, which
 # sum to one as well, and draw the line from the Forest through the Hill: the answer (10, 13) is
 # beyond the Hill.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## All queries in one matrix product
-#
-# Nine people walk from the Harbour to the Hill, and each asks for the wind. Their queries are the
-# nine rows of a matrix, and our two functions need no change:
-
-# %% slideshow={"slide_type": "-"}
-walkers = torch.linspace(0, 1, 9)[:, None] * keys[1]  # (9, 2): from (0, 0) to the Hill
-winds, walkers_weights = pool(distance_score(walkers, keys), values)
-print("weights", walkers_weights.shape, " winds", winds.shape)
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Draws who feeds what in attention pooling
-schematic("attention pooling")
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: boxes and arrows from left to right. Queries (Q, D) and keys (K, D) enter a box that
-# scores each pair. The scores (Q, K) go through a softmax over the keys, which makes weights (Q,
-# K). The weights are multiplied by the values (K, V), which enter only here. The output is (Q, V).*
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# For our walkers, Q is 9, K is 4, and D and V are 2. One matrix product, weights times values,
-# answers all queries. Because the rows of the weights are independent of each other, all of them
-# can be computed at the same time.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Let the room put numbers on the arrows: Q = 9, K = 4, D = 2, V = 2. Ask what changes
-# with a fifth station (K only), and why a graphics card likes this (no row waits for another row).
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Read a heat map
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the weights of the nine walkers as a heat map
-figure, ax = plt.subplots(figsize=(7.5, 4.4))
-labels = [f"{5 * step / 8:.1f} km" for step in range(9)]
-heatmap(ax, walkers_weights, labels, names, numbers=True, vmax=1.0)
-ax.set(ylabel="query: walked so far", xlabel="key: station")
-ax.set_title("On the way, attention passes from the Harbour to the Hill")
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a heat map with nine rows, from 0 to 5 km walked, and four columns of stations.
-# In the top row Harbour holds nearly all the weight, in the bottom row Hill; the strong cells
-# pass from one to the other, with some weight on Lake and Forest on the way.*
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Each row shows how one walker's attention is divided, so before rounding its numbers sum to one,
-# and it says what the answer is made of. Whether a large weight also *explains* what a trained
-# network does is another question, for chapters 5, 8 and 13.
-#
-# The walker at 2.5 km is at $(2, 1.5)$, exactly 2.5 km away from Harbour, Hill and Lake, and each
-# of the three gets 0.28.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Go slowly, because every later chapter shows such a picture. Why has one row three
-# equal numbers? What happens to the rest of a row if the Lake closes? (They grow by the same
-# factor.) And 0.00 is rounded: at the Harbour the Lake still has 0.0003.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Temperature: between a lookup and an average
@@ -632,8 +631,7 @@ for T in (0.5, 0.2, 100.0):
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # They are 0.1 and 0.9. Dividing by $\tfrac12$ doubles the scores, which squares their exponentials:
 # instead of $1$ and $3$ they are now $1$ and $9$. A low temperature drives the weights apart,
-# towards a lookup, and a high one brings them together, towards an average. Their order never
-# changes.
+# towards a lookup, and a high one brings them together, towards an average. Their order stays.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. One of them in pairs. Expect ⅛ and ⅜, or 'the same' from those who remember that a
@@ -646,8 +644,8 @@ for T in (0.5, 0.2, 100.0):
 # Now you move the query yourself, starting near the Forest, and the panel on the right shows your
 # wind.
 #
-# **Question.** At $T = 0.1$ the Forest takes everything. Does one station take everything at
-# $(2, 1.5)$ as well?
+# **Question.** At this spot and $T = 0.1$ the Forest takes everything. Does one station take
+# everything at $(2, 1.5)$ as well?
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
@@ -665,7 +663,7 @@ def walk(figure, east=0.5, north=2.8, temperature=1.0):
     country.set(title="the map", xlim=(-1.5, 5.5), ylim=(-1.5, 5.5))
     country.set(xlabel="km east", ylabel="km north", aspect="equal")
     shares.bar_label(shares.bar(names, weights[0], color=WEIGHT), fmt="%.2f")
-    shares.set(title="attention weights", ylim=(0, 1.1))
+    shares.set(title=f"weights at T = {temperature:.1f}", ylim=(0, 1.1))
     shares.tick_params(axis="x", rotation=45)
     sky.add_patch(Polygon(hull, color=VALUE, alpha=0.15))
     sky.scatter(*values.T, s=40 + 300 * weights[0], color=VALUE, marker="D")
@@ -694,8 +692,7 @@ explore(
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # No: at $(2, 1.5)$ Harbour, Hill and Lake have the same score, so they keep equal weights, a third
-# each at low $T$. At $T = 100$, on the other hand, the wind stays near the average of the four
-# wherever you walk.
+# each at low $T$. At $T = 100$ the wind stays near the average of the four wherever you walk.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan; three minutes. Vote before you walk. Expect 'yes, one', because cold means
@@ -704,40 +701,12 @@ explore(
 # question among them.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## Three properties of attention pooling
-#
-# Three properties follow from the formula, and the first is also a limitation:
-#
-# 1. The **order** of the pairs does not matter.
-# 2. The **number** of pairs is free: the same code ran on three words and on four stations.
-# 3. The pairs may **change** at any time, because `pool` has no parameters that were trained on the
-#    old ones.
-
-# %% slideshow={"slide_type": "fragment"}
-shuffled = [2, 0, 3, 1]
-print("in order ", pool(distance_score(query, keys), values)[0])
-print("shuffled ", pool(distance_score(query, keys[shuffled]), values[shuffled])[0])
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# To attention pooling, then, 'dog bites man' and 'man bites dog' are the same database. Chapter 7
-# shows how a network can still tell them apart.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Before the last lines: which two sentences have the same words and different meanings?
-
-# %% [markdown] slideshow={"slide_type": "slide"}
 # ## Why attention can learn
 #
-# Training changes numbers in the direction in which the error falls, so it needs a derivative: how
-# does the answer change when the query moves a little? A lookup does not help here, because the
-# nearest station stays the same, and so does the answer, until at some border it jumps. With
-# attention, however, the answer moves:
-
-# %% slideshow={"slide_type": "fragment"}
-near_lake = torch.tensor([[2.5, 1.0]])
-for here in (near_lake, near_lake + 0.01):  # 10 m east and 10 m north
-    wind_here, weights_here = pool(distance_score(here, keys), values)
-    print("lookup", values[weights_here.argmax()], "  attention", wind_here)
+# Can a network find its own queries? Training changes numbers in the direction in which the error
+# falls. To find this direction, it must know how the answer changes when the query moves a little.
+# In a lookup, the nearest station stays the same, and so does the answer, until at some border it
+# jumps. Attention, however, answers every small step with a small change:
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Draws the wind of a lookup and of attention on a walk to the east
@@ -746,102 +715,130 @@ path = torch.stack([east, torch.ones(201)], dim=1)  # (201, 2): always 1 km nort
 by_attention, path_weights = pool(distance_score(path, keys), values)
 by_lookup = values[path_weights.argmax(dim=1)]
 by_lookup[100] = math.nan  # half-way it jumps
-figure, ax = plt.subplots(figsize=(7, 2.7))
+figure, ax = plt.subplots(figsize=(7.4, 2.9))
 ax.plot(east, by_lookup[:, 1], color=GREY, label="lookup")
 ax.plot(east, by_attention[:, 1], color=OUTPUT, linestyle="--", label="attention")
 ax.set(xlabel="km east, at 1 km north", ylabel="north wind, km/h", ylim=(1, 6))
 ax.legend(frameon=False)
+pull = f"the Hill, with 9, still has weight {path_weights[-1, 1]:.2f}"
+ax.text(4, 5.15, pull, ha="right")
+ax.text(4, 3.45, "the Lake's 4", ha="right")
 ax.set_title("A lookup is flat and jumps, attention rises smoothly")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: the north wind on a walk from west to east. By lookup it is 2 up to half-way, where it
-# jumps to 4; by attention it rises in one smooth curve.*
+# jumps to 4, the Lake's wind; by attention it rises in one smooth curve to 4.9, because the Hill,
+# whose north wind is 9, still has a weight of 0.18.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Attention rises above the Lake's 4, because the Hill, whose north wind is 9, keeps a part of the
+# weight: 0.18 at the end of the walk.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask before the run which of the two changes. A lookup does change somewhere, half-way
-# between two stations, but a jump has no slope.
+# One minute. Before the picture, ask how a lookup changes on this walk. Half-way between two
+# stations it does, but a jump has no slope. Then ask who pulls attention above the Lake's 4.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The slope of the output
+# ### Which way a score pulls the answer
 #
-# How does the output $o = \sum_l \alpha_l v_l$ move when only the score $a_j$ rises? We look for
-# its **slope** in this score, the derivative $\partial o / \partial a_j$. To find it, write
-# $\alpha_l = e^{a_l} / S$, where $S$ is the sum of the exponentials, so that
-# $\partial S / \partial a_j = e^{a_j}$.
+# Take the scores $0$ and $\ln 3$ again, with the weights $\tfrac14$ and $\tfrac34$. When the second
+# score rises by a small $\varepsilon$, its exponential grows by nearly the factor
+# $1 + \varepsilon$, so its weight would gain $\tfrac34\varepsilon$. But the sum must stay one, so
+# both weights share the cost of this gain, in proportion to their size:
+#
+# | | gains | pays | in total |
+# |---|---|---|---|
+# | first weight, ¼ | 0 | ¼ · ¾ε | −³⁄₁₆ ε |
+# | second weight, ¾ | ¾ε | ¾ · ¾ε | +³⁄₁₆ ε |
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The quotient rule gives
-#
-# $$\frac{\partial \alpha_j}{\partial a_j} = \frac{e^{a_j} S - e^{a_j} e^{a_j}}{S^2}
-#   = \alpha_j - \alpha_j \alpha_j,
-#   \quad
-#   \frac{\partial \alpha_l}{\partial a_j} = \frac{0 - e^{a_l} e^{a_j}}{S^2} = -\alpha_l \alpha_j
-#   \ \,(l \ne j).$$
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# So when score $j$ rises by a small $\varepsilon$, the weight $\alpha_j$ gains
-# $\varepsilon\,\alpha_j$. To keep the sum at one, every weight $\alpha_l$, including $\alpha_j$
-# itself, pays $\varepsilon\,\alpha_l \alpha_j$ for it. Per unit of the score, this moves the output
-# by
+# In general, $\alpha_j$ gains $\varepsilon\,\alpha_j$, and every $\alpha_l$, $\alpha_j$ included,
+# pays $\varepsilon\,\alpha_l \alpha_j$. Per unit of the score, the output $o$ moves by
 #
 # $$\frac{\partial o}{\partial a_j}
 #   = \alpha_j v_j - \sum_l \alpha_l \alpha_j\, v_l = \alpha_j\,(v_j - o).$$
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# A rising score pulls the output towards its own value. This slope is a vector, with one number for
-# the east wind and one for the north wind.
+#
+# A rising score pulls the output towards its own value. ('Going further' derives this slope.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 3½ minutes. Three steps, each after a question. Which two things does a score change in its own
-# weight? (Numerator and sum.) And in another weight? (The sum.) With two keys, the slope of the
-# second weight needs no calculation, because the weights sum to one.
+# 1½ minutes. Fill the table with the room. Which two things does a score change in its own weight?
+# (Numerator and sum.) And in another weight? (The sum.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Which score moves the wind more?
+# ### Train a query matrix
 #
-# **Predict.** You are at the star again, where Harbour and Lake have the same weight, 0.43. Whose
-# score moves the wind more when it rises a little: the Harbour's, the Lake's, or both the same?
+# Scores come from queries, and queries from a matrix. By the chain rule, the slopes reach the
+# entries of $W_q$, so let us train one. A walker's device shows two numbers $x$ that depend on the
+# location, but in unknown units and directions. Forty walkers wrote down their $x$ and the wind
+# that they felt. Can attention learn the $W_q$ that turns $x$ into a query, without being told
+# where a single walker was?
+#
+# We made the device, so we can check: $W_q$ should undo it. In each round, `backward` computes all
+# slopes, and Adam, a form of gradient descent, takes a small step against them.
 
-# %% slideshow={"slide_type": "fragment"}
-slopes = weights.T * (values - wind)  # (4, 1) * (4, 2): row j is alpha_j (v_j - o)
-print(names)
-print(slopes)
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws where each score pulls the wind, and how far
-figure, ax = plt.subplots(figsize=(8, 3.9))
-signposts = {"Harbour": (10.1, 2.0), "Hill": (8.4, 4.7), "Forest": (7.6, 4.0), "Lake": (9.1, 4.0)}
-for (name, spot), weight, value, slope in zip(
-    signposts.items(), weights[0], values, slopes, strict=True
-):
-    ax.plot(*torch.stack([wind[0], value]).T, ":", color=FAINT, linewidth=2)
-    pull = dict(arrowstyle="-|>", color=OUTPUT, linewidth=3, shrinkA=0, shrinkB=0)
-    ax.annotate("", (wind[0] + slope).tolist(), wind[0].tolist(), arrowprops=pull)
-    ax.text(*spot, f"{name}, weight {weight:.2f}", va="center")
-ax.scatter(*values.T, s=70, color=VALUE, marker="D")
-ax.scatter(*wind.T, s=90, facecolor=GROUND, edgecolor=OUTPUT, linewidth=3, zorder=3)
-ax.set(xlabel="wind east, km/h", ylabel="wind north, km/h", xlim=(7.5, 11), ylim=(1.7, 4.9))
-ax.set_title("Harbour and Lake weigh the same, but the Harbour pulls farther")
+# %% slideshow={"slide_type": "subslide"}
+device = torch.tensor([[0.25, -1.0], [0.5, 0.0]])  # x = device @ location
+
+
+def train(seed, steps=500):
+    generator = torch.Generator().manual_seed(seed)
+    locations = 4 * torch.rand(40, 2, generator=generator)
+    x = locations @ device.T  # (40, 2): all that training sees of the locations
+    felt, _ = pool(distance_score(locations, keys), values)  # (40, 2): the winds
+    W_q = (0.5 * torch.randn(2, 2, generator=generator)).requires_grad_()
+    optimizer = torch.optim.Adam([W_q], lr=0.05)
+    for _ in range(steps):
+        winds, _ = pool(distance_score(x @ W_q.T, keys), values)
+        loss = (winds - felt).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return W_q.detach()
+
+
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
+print("learned\n", train(seed=0).round(decimals=3))
+print("undoes the device\n", torch.linalg.inv(device))
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
+# Trains in twenty starts, and draws the queries of the first before and after training
+errors = [(train(seed) - torch.linalg.inv(device)).abs().max().item() for seed in range(20)]
+close = sum(error < 0.05 for error in errors)
+print(f"checked: all four entries within 0.05 in {close} of 20 starts")
+assert close == 20
+locations = 4 * torch.rand(40, 2, generator=torch.Generator().manual_seed(0))
+figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.6), sharex=True, sharey=True)
+for ax, steps in zip(axes, (0, 500), strict=True):
+    asked = locations @ device.T @ train(0, steps).T
+    for there, query_there in zip(locations, asked, strict=True):
+        ax.plot(*torch.stack([there, query_there]).T, color=FAINT, linewidth=1, zorder=0)
+    ax.scatter(*locations.T, s=70, facecolor=GROUND, edgecolor=GREY, label="location")
+    ax.scatter(*asked.T, s=16, color=QUERY, label="query", zorder=3)
+    ax.scatter(*keys.T, s=90, color=KEY, marker="s", label="station")
+    ax.set(title=f"after {steps} steps", xlabel="km east", aspect="equal")
+axes[0].set_ylabel("km north")
+axes[1].legend(loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False)
+figure.suptitle("Training puts every query on a location that it was never told")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: part of the plane of winds, with a ring for the output and a dotted line from it towards
-# each of the four values. An arrow covers a share of each line, as large as the weight: 0.43 of the
-# long way to the Harbour, and 0.43 of the very short way to the Lake.*
+# *Figure: two maps with the stations, the forty locations as circles, and a line from each to the
+# query of its walker. Before training the queries lie elsewhere; after 500 steps each query is in
+# its circle.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The Harbour's score moves the wind more, because a slope is large where the weight is large *and*
-# the value is far from the output. Here the output is already close to the Lake's wind, while the
-# Harbour's is farther away.
+# It can. In each of 20 starts, each with other walkers and another random $W_q$, the winds and the
+# readings were enough to find the matrix.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In a network, scores come from queries and keys, and these from matrices, so by the chain rule the
-# slope reaches the entries of $W_q$ and $W_k$. 'Going further' takes one step by hand, and then
-# lets a network learn its $W_q$.
+# The task is easy in two ways: keys and values were right from the start, and the right matrix
+# makes the error zero. From chapter 5 on, a translator learns all its matrices in this way.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Expect 'the same': the room looks at the weight and forgets the value.
+# 2½ minutes. Ask what training is told: only stations, readings and winds. Then ask where the
+# slope comes from: the loss, the output, the scores, the query, the matrix.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
@@ -854,8 +851,9 @@ plt.show()
 # - The order of the pairs does not matter, their number is free, and one matrix product answers all
 #   queries.
 # - Learned matrices turn each word into a query, a key and a value.
-# - Score $j$ pulls the output with the slope $\alpha_j (v_j - o)$. Attention learns along these
-#   slopes, and hardly at all where they are tiny ('Going further').
+# - Score $j$ pulls the output with the slope $\alpha_j (v_j - o)$. Along such slopes attention
+#   learned a query matrix, in 20 of 20 starts of an easy task. It learns hardly at all where they
+#   are tiny ('Going further').
 #
 # After the exercises, chapter 2 asks how near a key must be to count.
 
@@ -906,10 +904,11 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.5** · find the bug
 #
-# `all_pairs` should be attention with dot products as scores: every query, $(Q, D)$, meets every
-# key, $(K, D)$, and the weights pool the values, $(K, V)$. The outputs, $(Q, V)$, have the dtype of
-# the inputs, and gradients flow to all three. Where $Q = K$, the function raises no error but is
-# still wrong. Find out what it really gives, and repair it.
+# `all_pairs` should be attention with dot products as scores, $a_j = q \cdot k_j$: every query,
+# $(Q, D)$, meets every key, $(K, D)$, and the weights pool the values, $(K, V)$. The outputs,
+# $(Q, V)$, have the dtype of the inputs, and gradients flow to all three. Where $Q = K$, the
+# function raises no error but is still wrong. Find out what it really gives, and repair it.
+
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
@@ -917,103 +916,87 @@ from d2l_attention.exercises import check, hint, solution
 # These sections can be read in any order.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Gradient descent on the query
+# ### The slope of the output, derived
 #
-# *4 minutes.* Where must you stand to feel the wind $w = (7, 6)$? At the star you feel $o = (8.9,
-# 3.7)$. Let the **error** be $E = \lVert o - w\rVert^2$, with $o - w = (1.9, -2.3)$. As you move,
-# the scores change, and with them the wind and the error. For each station we know two slopes:
+# *6 minutes.* Let $S = \sum_l e^{a_l}$, so that $\alpha_l = e^{a_l} / S$ and
+# $\partial S / \partial a_j = e^{a_j}$. The quotient rule gives
 #
-# - As score $j$ rises, the error changes with slope $2\,(o - w)\cdot\alpha_j(v_j - o)$, a number.
-# - As you move, score $j$ changes with slope $k_j - q$, because $a_j = -\tfrac12\lVert q -
-#   k_j\rVert^2$.
+# $$\frac{\partial \alpha_j}{\partial a_j} = \frac{e^{a_j} S - e^{a_j} e^{a_j}}{S^2}
+#   = \alpha_j - \alpha_j \alpha_j,
+#   \quad
+#   \frac{\partial \alpha_l}{\partial a_j} = \frac{0 - e^{a_l} e^{a_j}}{S^2} = -\alpha_l \alpha_j
+#   \ \,(l \ne j).$$
 #
-# By the chain rule, the **gradient** of $E$ with respect to the query is the sum over the stations
-# of the products of these two slopes. It points where the error grows, so **gradient descent**
-# takes small steps the opposite way.
+# These are the gains and costs of the core, so that
+# $\partial o / \partial a_j = \alpha_j (v_j - o)$. This slope is a vector, with one number for the
+# east wind and one for the north wind.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Ask where you will walk: towards which station, away from which?
+# With two keys, the slope of the second weight needs no calculation: the weights sum to one.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# #### One gradient step by hand
+# #### Which score moves the wind more?
 #
-# | station | $\alpha_j(v_j - o)$ | $2\,(o - w)\cdot\alpha_j(v_j - o)$ | $k_j - q$ |
-# |---|---|---|---|
-# | Harbour | (0.48, −0.72) | 5.2 | (−2, −1) |
-# | Hill | (−0.28, 0.52) | −3.5 | (2, 2) |
-# | Forest | (−0.25, 0.05) | −1.2 | (−1, 3) |
-# | Lake | (0.05, 0.15) | −0.5 | (2, −1) |
-#
-# (The table has rounded the results only: from its own numbers you get 5.1 for the Harbour.) The
-# gradient is $5.2\,(-2, -1) - 3.5\,(2, 2) - 1.2\,(-1, 3) - 0.5\,(2, -1) = (-17.2, -15.3)$. A
-# step subtracts the gradient times a small number, here $0.02$, the **learning rate**:
-#
-# $$(2, 1) - 0.02\,(-17.2, -15.3) = (2.34, 1.31)$$
-#
-# You walk away from the Harbour and towards the Hill.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# The slopes are winds, while the step is on the map. Do one product on the board, the Harbour's: 2
-# (1.9 · 0.48 + 2.3 · 0.72) = 5.1, so its score must fall. The table has 5.2, from numbers that are
-# not rounded. Fifty such steps, on the page, lead to (2.27, 1.57), where the wind is (7, 6).
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# PyTorch, which rounds less, finds nearly the same step, and then takes more of them:
-
-# %% slideshow={"slide_type": "skip"}
-felt, here = torch.tensor([[7.0, 6.0]]), query
-for step in range(51):
-    here = here.detach().requires_grad_()
-    wind_here, _ = pool(distance_score(here, keys), values)
-    if step in (0, 1, 50):
-        print(f"after {step:2d} steps: location", here.data[0], " wind", wind_here.data[0])
-    (gradient,) = torch.autograd.grad((wind_here - felt).square().sum(), here)  # (1, 2)
-    here = here - 0.02 * gradient
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# One step takes the wind from $(8.9, 3.7)$ to $(7.9, 5.2)$, and fifty steps take it to $(7, 6)$.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### All slopes as one matrix
-#
-# *2 minutes.* The slopes of all scores fit into one formula. Write $\alpha$ for the column of the
-# weights, and let the matrix of the values have one row per value. Then
-#
-# $$\frac{\partial o}{\partial a}
-#   = \bigl(\operatorname{diag}(\alpha) - \alpha\,\alpha^\top\bigr)\, (\text{values}).$$
-#
-# In row $j$, the diagonal matrix gives $\alpha_j v_j$, and the matrix $\alpha\,\alpha^\top$ gives
-# $\alpha_j \sum_l \alpha_l v_l$, which is $\alpha_j\, o$. The difference is $\alpha_j (v_j - o)$.
+# **Predict.** You are at the star again, where Harbour and Lake have the same weight, 0.43. Whose
+# score moves the wind more when it rises a little: the Harbour's, the Lake's, or both the same?
 
 # %% slideshow={"slide_type": "fragment"}
-alpha = weights[0]  # (4,)
-as_a_matrix = (torch.diag(alpha) - torch.outer(alpha, alpha)) @ values  # (4, 4) @ (4, 2)
-by_autograd = jacobian(lambda a: pool(a, values)[0][0], scores)  # (2, 1, 4)
-print("the slopes of the core: ", torch.allclose(as_a_matrix, slopes, atol=1e-5))
-print("the slopes of autograd: ", torch.allclose(as_a_matrix, by_autograd[:, 0].T, atol=1e-5))
-print("sum of the rows is zero:", torch.allclose(as_a_matrix.sum(dim=0), torch.zeros(2), atol=1e-5))
+slopes = weights.T * (values - wind)  # (4, 1) * (4, 2): row j is alpha_j (v_j - o)
+print(names)
+print(slopes)
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws where each score pulls the wind, and how far
+figure, ax = plt.subplots(figsize=(8, 3.9))
+signposts = {"Harbour": (10.1, 2.0), "Hill": (8.4, 4.7), "Forest": (7.6, 4.0), "Lake": (9.1, 4.0)}
+for (name, spot), weight, value, slope in zip(
+    signposts.items(), weights[0], values, slopes, strict=True
+):
+    ax.plot(*torch.stack([wind[0], value]).T, ":", color=FAINT, linewidth=2)
+    pull = dict(arrowstyle="-|>", color=OUTPUT, linewidth=3, shrinkA=0, shrinkB=0)
+    ax.annotate("", (wind[0] + slope).tolist(), wind[0].tolist(), arrowprops=pull)
+    ax.text(*spot, f"{name}, weight {weight:.2f}", va="center")
+ax.scatter(*values.T, s=70, color=VALUE, marker="D")
+ax.scatter(*wind.T, s=90, facecolor=GROUND, edgecolor=OUTPUT, linewidth=3, zorder=3)
+ax.set(xlabel="wind east, km/h", ylabel="wind north, km/h", xlim=(7.5, 11), ylim=(1.7, 4.9))
+ax.set_title("Harbour and Lake weigh the same, but the Harbour pulls farther")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: part of the plane of winds, with a ring for the output and a dotted line from it towards
+# each of the four values. An arrow covers a share of each line, as large as the weight: 0.43 of the
+# long way to the Harbour, and 0.43 of the very short way to the Lake.*
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The Harbour's score moves the wind more, because a slope is large where the weight is large *and*
+# the value is far from the output. Here the output is already close to the Lake's wind, while the
+# Harbour's is farther away.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Expect 'the same': the room looks at the weight and forgets the value.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The rows sum to zero, because nothing changes when all scores rise together.
+# Autograd finds the same slopes. They sum to zero, because nothing changes when all scores rise
+# together:
+
+# %% slideshow={"slide_type": "skip"}
+by_autograd = torch.autograd.functional.jacobian(lambda a: pool(a, values)[0][0], scores)
+print("the slopes of autograd:", torch.allclose(slopes, by_autograd[:, 0].T, atol=1e-5))
+print("their sum is zero:     ", torch.allclose(slopes.sum(dim=0), torch.zeros(2), atol=1e-5))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### When the gradient vanishes after all
 #
-# *4 minutes.* D2L says that the gradient of the softmax never vanishes. On paper this is true
-# as soon as there are two keys: exponentials are positive, so all weights are, and the slope of the
-# output in a score is 0 only where $v_j = o$. In float32, however, very small numbers are rounded
-# to 0:
-
-# %% slideshow={"slide_type": "fragment"}
-far_apart = torch.tensor([[0.0, -80.0, -110.0]])
-print(pool(far_apart, torch.eye(3))[1])
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Learning becomes slow long before that. To see it, we divide the scores by ever smaller
-# temperatures and look at the gradient of the east wind with respect to the query in two places: at
-# $(2.5, 1)$, where the Lake is nearest, and at the star, where Harbour and Lake are equally near.
+# *4 minutes.* D2L says that the gradient of the softmax never vanishes. On paper this is true as
+# soon as there are two keys: exponentials are positive, so all weights are, and the slope of the
+# output in a score is 0 only where $v_j = o$. But it can become tiny.
+#
+# To see it, we divide the scores by ever smaller temperatures and look at the gradient of the east
+# wind with respect to the query in two places: at $(2.5, 1)$, where the Lake is nearest, and at the
+# star, where Harbour and Lake are equally near.
 
 # %% slideshow={"slide_type": "skip"}
+near_lake = torch.tensor([[2.5, 1.0]])
 for T in (1.0, 0.3, 0.1, 0.03):
     lengths = []
     for place in (near_lake, query):
@@ -1035,78 +1018,18 @@ for T in (1.0, 0.3, 0.1, 0.03):
 # 'Differentiable' does not mean 'easy to train'. Chapter 3 shows how easily scores get far apart,
 # and what the square root of d does about it.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Learn the matrix that makes the query
-#
-# *8 minutes.* A cheap device shows two numbers $x$ that depend on its location, but in unknown
-# units and directions. Forty walkers wrote down these numbers and the wind, and thirty of them
-# serve as training data. Can attention learn the matrix $W_q$ that turns the numbers into a query,
-# without being told where a single walker was?
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# We made the device, so we know its matrix and can check. Training sees only $x$, the stations and
-# the wind.
-
-# %% slideshow={"slide_type": "skip"}
-device = torch.tensor([[0.0, 2.0], [-1.0, 0.5]])  # location = device @ x, unknown to the training
-
-
-def walk_with_device(seed):
-    """40 readings x (40, 2), and the winds (40, 2) where they were taken; 30 are for training."""
-    locations = 4 * torch.rand(40, 2, generator=torch.Generator().manual_seed(seed))
-    winds_there, _ = pool(distance_score(locations, keys), values)
-    return locations @ torch.linalg.inv(device).T, winds_there
-
-
-def learn_the_matrix(seed):
-    x, winds_there = walk_with_device(seed)
-    torch.manual_seed(seed)
-    W_q = nn.Linear(2, 2, bias=False)  # begins random
-    optimizer = torch.optim.Adam(W_q.parameters(), lr=0.05)
-    for _ in range(500):
-        answers, _ = pool(distance_score(W_q(x[:30]), keys), values)
-        loss = (answers - winds_there[:30]).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    with torch.no_grad():
-        unseen, _ = pool(distance_score(W_q(x[30:]), keys), values)
-    return W_q.weight.detach(), (unseen - winds_there[30:]).square().mean().item()
-
-
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
-learned = [learn_the_matrix(seed) for seed in range(20)]
-found = sum((matrix - device).abs().max().item() < 0.05 for matrix, _ in learned)
-good = sum(error < 0.01 for _, error in learned)
-print("the first learned matrix:", learned[0][0].round(decimals=3))
-print(f"found within 0.05: {found} of 20 starts; error below 0.01 for the ten others: {good}")
-assert found == good == 20
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# It can. In each of 20 starts, each with other walkers and another random initialisation, the
-# winds, the readings and the known stations were enough to find the matrix of the device.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The task is easy in two ways: the keys and values were right from the start, and the right matrix
-# makes the error zero. From chapter 5 on, all the matrices of a translator are learned in the same
-# way.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Ask what training is told: only stations, readings and winds. Then ask where the slope comes from:
-# the loss, the output, the scores, the query, the matrix.
-
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.6** · derive, then complete a function
 #
-# The chapter gives the slope of the output with respect to a *score*, and of a score with respect
-# to the query. A network needs the slope of the output with respect to the *query*, because the
-# query comes from a learned matrix. Derive it on paper for the scores
-# $a_j = -\tfrac12 \lVert q - k_j \rVert^2$. Then complete `pooling_gradient`, without autograd.
-# `query` is $(D,)$, `keys` is $(K, D)$ and `values` is $(K, V)$. Row $c$ of the result, $(D, V)$
-# and of the dtype of the inputs, says how the output moves as coordinate $c$ of the query rises.
+# The chapter gives the slope of the output with respect to a *score*. A network needs the slope of
+# the output with respect to the *query*, because the query comes from a learned matrix. Derive it
+# on paper for the scores $a_j = -\tfrac12 \lVert q - k_j \rVert^2$. Then complete
+# `pooling_gradient`, without autograd. `query` is $(D,)$, `keys` is $(K, D)$ and `values` is
+# $(K, V)$. Row $c$ of the result, $(D, V)$ and of the dtype of the inputs, says how the output
+# moves as coordinate $c$ of the query rises.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources
@@ -1115,7 +1038,7 @@ assert found == good == 20
 #   <https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html>.
 # - Cho, van Merriënboer, Bahdanau and Bengio (2014), *On the Properties of Neural Machine
 #   Translation: Encoder-Decoder Approaches*, SSST-8, arXiv:1409.1259: translations get worse as
-#   sentences get longer. (Not so in the next one.)
+#   sentences get longer.
 # - Sutskever, Vinyals and Le (2014), *Sequence to Sequence Learning with Neural Networks*, NeurIPS,
 #   arXiv:1409.3215: the source is read backwards; no difficulty with long sentences is reported.
 # - Bahdanau, Cho and Bengio (2015), *Neural Machine Translation by Jointly Learning to Align
