@@ -81,8 +81,8 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Read a configuration
 #
-# How large is a real model, and how much must it keep of each token? Here are the published sizes
-# of Llama 3 8B, with eight billion parameters, in the words of this course:
+# How large is a real model? Here are the published sizes of Llama 3 8B, with eight billion
+# parameters, in the words of this course:
 
 # %% slideshow={"slide_type": "-"}
 llama_3 = LlamaConfig(
@@ -91,7 +91,12 @@ llama_3 = LlamaConfig(
 told = describe(llama_3)
 print("\n".join(f"{f.name:10} {f.value!s:7} {f.meaning}" for f in told.facts[:6]))
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Ask what each name is in chapter 6 or 8, from the first line to the last.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### How much does the cache keep?
+#
 # In a **group**, four query heads share one head of keys and values (chapter 9), and a **cache**
 # keeps these for all tokens so far (chapter 8). The model that you will train below has no groups,
 # so its cache keeps $2 \cdot 2 \cdot 4 \cdot 16 = 256$ numbers for each token: keys and values,
@@ -100,9 +105,8 @@ print("\n".join(f"{f.name:10} {f.value!s:7} {f.meaning}" for f in told.facts[:6]
 # **By hand.** Suppose Llama 3 8B reads one more token. How many numbers must it add to its cache?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Ask what each name is in chapter 6 or 8. Then let them compute in pairs, a word
-# under each factor. Expect 262,144: they take the 32 heads of queries. Point to the line 'groups',
-# and ask what a query would need a cache for.
+# Two minutes. Let them compute in pairs, a word under each factor. Expect 262,144: they take the 32
+# heads of queries. Point to the line 'groups', and ask what a query would need a cache for.
 
 # %% slideshow={"slide_type": "fragment"}
 by_hand = 2 * 32 * 8 * 128  # keys and values, layers, groups, numbers
@@ -230,8 +234,8 @@ for half in (8, 11):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What one layer can find
 #
-# Suppose the text is `Dive2AtnDive2Atn`, and the model has just read the second `D`, at position 8.
-# It should predict `i`, which followed the first `D`.
+# In `Dive2AtnDive2Atn`, the model has just read the second `D`, at position 8. It should predict
+# `i`, which followed the first `D`.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the text, and from what the query and two keys are made
@@ -473,7 +477,8 @@ plt.show()
 #
 # So the second look can ask for what the first one wrote, and a single layer has no second look.
 # Elhage et al. (2021) explained such pairs of heads and named the second kind **induction heads**.
-#
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Olsson et al. (2022) found induction heads in language models. In training they appear just when a
 # model suddenly becomes better at using what is far back in its text; that the heads cause this was
 # shown only for small models without feed-forward networks. Without a network no language model can
@@ -488,8 +493,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### A place to stop
 #
-# So far you have a good story, told from pictures of weights. The second half puts it to the test:
-# first by the heads' parameters, then by taking heads away.
+# So far you have a good story, told from pictures of weights. The second half tests it, by the
+# heads' parameters and by taking heads away.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## QK and OV: a head read from its weights
@@ -1052,8 +1057,7 @@ with torch.no_grad():
 # ### Other architectures
 #
 # *2 minutes.* Does the same function also serve other models? Let us try an encoder, BERT, and two
-# decoders, GPT-2 and Mistral. Mistral has a window, here of five: a token sees only the latest five
-# tokens.
+# decoders, GPT-2 and Mistral, whose window lets a token see only the latest five.
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
