@@ -368,10 +368,3 @@ def test_loading_what_was_saved_changes_no_number(make):
     before = [buffer.clone() for buffer in model.buffers()]
     model.load_state_dict(model.state_dict())
     assert all(map(torch.equal, model.buffers(), before)) and before
-
-
-def test_no_weights_are_kept_where_only_keys_are_within_torch_func():
-    layer, queries, keys = AdditiveAttention(8, 0.0), torch.randn(1, 3, 4), torch.randn(2, 1, 5, 4)
-    layer(queries, keys[0], keys[0])
-    torch.func.vmap(lambda keys: layer(queries, keys, keys))(keys)
-    assert not hasattr(layer, "attention_weights")

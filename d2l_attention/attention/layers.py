@@ -120,8 +120,7 @@ class AttentionLayer(WeightsOnDemand):
 
     def _remember(self, *inputs: Tensor, visible: Visible, bias: Tensor | None) -> None:
         """Keep what ``attention_weights`` is computed from; within ``torch.func`` nothing is."""
-        wrapped = not is_compiling() and any(debug_unwrap(X) is not X for X in inputs)
-        if wrapped or is_exporting():
+        if not is_compiling() and debug_unwrap(inputs[0]) is not inputs[0] or is_exporting():
             self._last = None
             return
         if bias is not None:  # an optimizer may change a learned one in place
