@@ -556,7 +556,7 @@ print(f"PyTorch {torch.__version__}, device '{try_gpu()}': {found}")
 # | $i$, $j$ | counted from 0 in code | index of a query, index of a key |
 # | $h$ | 1 to $H$ | chapters 6 and 7: index of a head |
 # | position | 0, 1, 2, ... | where a token is in its sequence, counted from 0 |
-# | $h_t$, $s_{t'}$ | vectors | chapter 5: states of encoder and decoder, at times $t$ and $t'$ |
+# | $h_j$, $s_i$ | vectors | chapter 5: state of the encoder at word $j$, of the decoder after $i$ |
 # | `valid_lens` | (B,) or (B, Q) | how many keys from the left may be seen |
 # | `mask` | bool, (*, Q, K) | True = may attend |
 #

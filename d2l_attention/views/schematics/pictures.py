@@ -91,12 +91,12 @@ def one_vector_decoder() -> Diagram:
     makes the scores of words.
     """
     d = Diagram("All of the sentence comes through the summary", 10, 4.4)
-    state = d.box("state $s_{t'-1}$\n(B, D)", 0.85, 2.5, 1.5, kind=TENSOR)
+    state = d.box("state $s_{i-1}$\n(B, D)", 0.85, 2.5, 1.5, kind=TENSOR)
     summary = d.box("summary\n(B, D)", 0.85, 1.45, 1.5, kind=TENSOR)
     word = d.box("previous word", 3.5, 3.55, 1.6, 0.55, kind=TENSOR)
     embedding = d.box("embedding", 6.05, 3.55, 1.4, 0.55, kind=LEARNED)
     gru = d.box("GRU", 8.0, 2.5, 1.1, kind=LEARNED)
-    new = d.box("state $s_{t'}$\n(B, D)", 9.35, 2.5, 1.0, kind=TENSOR)
+    new = d.box("state $s_i$\n(B, D)", 9.35, 2.5, 1.0, kind=TENSOR)
     linear = d.box("linear", 9.35, 1.55, 1.0, 0.55, kind=LEARNED)
     words = d.box("scores\nof words", 9.35, 0.75, 1.0, 0.65, kind=TENSOR)
     for start, end in ((state, gru), (word, embedding), (embedding, gru), (gru, new)):
@@ -116,7 +116,7 @@ def bahdanau_decoder() -> Diagram:
     (B, D). From that state a linear layer makes the scores of words.
     """
     d = Diagram("The state before the step asks; the context goes into the state after it", 10, 5.3)
-    state = d.box("state $s_{t'-1}$\n(B, D)", 0.85, 3.35, 1.5, kind=TENSOR)
+    state = d.box("state $s_{i-1}$\n(B, D)", 0.85, 3.35, 1.5, kind=TENSOR)
     states = d.box("encoder\nstates\n(B, K, D)", 0.85, 1.65, 1.5, 1.4, kind=TENSOR)
     additive = "additive score\n$w_v\\cdot\\tanh(W_q q + W_k k)$"
     score = d.box(additive, 3.5, 1.95, 2.4, kind=LEARNED)
@@ -125,7 +125,7 @@ def bahdanau_decoder() -> Diagram:
     word = d.box("previous word", 3.5, 4.4, 1.6, 0.55, kind=TENSOR)
     embedding = d.box("embedding", 6.05, 4.4, 1.4, 0.55, kind=LEARNED)
     gru = d.box("GRU", 8.0, 3.35, 1.1, kind=LEARNED)
-    new = d.box("state $s_{t'}$\n(B, D)", 9.35, 3.35, 1.0, kind=TENSOR)
+    new = d.box("state $s_i$\n(B, D)", 9.35, 3.35, 1.0, kind=TENSOR)
     linear = d.box("linear", 9.35, 1.95, 1.0, kind=LEARNED)
     words = d.box("scores\nof words", 9.35, 0.8, 1.0, kind=TENSOR)
     line = ((state, gru), (gru, new), (new, linear), (linear, words), (word, embedding))
@@ -136,7 +136,7 @@ def bahdanau_decoder() -> Diagram:
     d.arrow(score, softmax, "(B, 1, K)")
     d.arrow(softmax, average, "(B, 1, K)")
     d.arrow(states, average, "values (B, K, D)", y=1.2)
-    d.arrow(average, gru, "context $c_{t'}$\n(B, D)")
+    d.arrow(average, gru, "context $c_i$\n(B, D)")
     return d
 
 
