@@ -8,7 +8,7 @@
 # - write this attention yourself;
 # - compare the attention weights with the true links between the words.
 #
-# Core path: 60 to 90 minutes, in two sittings. Going further: 25. Exercises: 73. Training takes
+# Core path: 65 to 100 minutes, in two sittings. Going further: 25. Exercises: 73. Training takes
 # about a minute in all.
 #
 # Builds on chapters 1, 3 and 4. *Dive into Deep Learning* (D2L) treats the subject in section 11.4,

@@ -1393,7 +1393,7 @@ assert torch.equal(*ways)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two bugs that training does not show
 #
-# *12 minutes.* In training, the *next* word, which each position must predict, is beside it in the
+# *11 minutes.* In training, the *next* word, which each position must predict, is beside it in the
 # input, hidden by nothing but the mask. So here is a test of the mask: change every word from
 # position $t$ on, and no score before $t$ may move.
 
