@@ -3,7 +3,8 @@
 #
 # To write its next word, a language model reads the keys and values of all the words before it. For
 # a long text, that is much to keep and much to read. Many of today's models keep less, or read
-# less. This chapter builds four ways to do so, and looks at one trap.
+# less. This chapter shows four ways to do so: one short latent per token, windows in most layers, a
+# memory of fixed size, and a scorer that chooses the keys to read. It also looks at one trap.
 #
 # **You will**
 # - build latent attention, write with its cache, and find a second form with the same numbers;
@@ -11,7 +12,7 @@
 # - build the delta rule, a memory of fixed size that can replace what it holds;
 # - train a cheap scorer to choose the few keys that a query reads.
 #
-# Core path: 65 to 100 minutes, in two sittings. Going further: 20. Exercises: 87. A good place to
+# Core path: 70 to 105 minutes, in two sittings. Going further: 20. Exercises: 87. A good place to
 # stop is *A place to stop*, half-way.
 #
 # Builds on chapters 3, 7 and 9. *Dive into Deep Learning* (D2L) ends before these models, which
@@ -799,20 +800,24 @@ def plain_delta_rule(queries, keys, values, beta, decay):  # (n, D), (n, D), (n,
 
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Let us do it by hand: both keys are $(1, 0)$, the values 5 and then 7, and $\beta$ and the decay
-# are 1. While a plain sum would end with 12, the state answers 5 and then 7:
+# Let us do it by hand, with $\beta$ and the decay 1. The key $(1, 0)$ comes twice, with the values
+# 5 and 7. While a plain sum would end with 12, the state answers 5 and then 7. The third key,
+# $(0.6, 0.8)$, also has length 1, and it overlaps with the first. Its value is 2, but the state
+# already answers $0.6 \cdot 7 = 4.2$ to it, so $-2.2$ is written. The old key reads 0.6 of this:
+# asked once more, it gets $7 - 0.6 \cdot 2.2 = 5.68$.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Writes 5 and then 7 under the same key
-same_key = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
-answers, _ = plain_delta_rule(
-    same_key, same_key, torch.tensor([[5.0], [7.0]]), torch.ones(2), torch.ones(2)
+# Writes 5 and then 7 under the same key, and 2 under one that overlaps with it
+three_keys = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.6, 0.8]])
+answers, state = plain_delta_rule(
+    three_keys, three_keys, torch.tensor([[5.0], [7.0], [2.0]]), torch.ones(3), torch.ones(3)
 )
-print("answers:", answers[:, 0].tolist())
+print("answers:", *(f"{answer:.2f}" for answer in answers[:, 0]))
+print(f"the first key once more: {(three_keys[0] @ state).item():.2f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Do both steps on the board: the state answers 0, then 5. What would a plain sum
-# answer the second time?
+# Three minutes. Do the steps on the board: before each, the state answers 0, 5 and 4.2. What would
+# a plain sum answer the second time?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The look-up game again
@@ -854,9 +859,10 @@ print(*(f"{share[0]:9.0%}, {share[-1]:4.0%}" for share in by_age))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Fewer: 92% against 97%, although the rule's squared error is smaller. The oldest pairs suffer
-# (last row): because random keys overlap a little, each later erasure also takes away a part of
-# what they stored. But where a key gets a *new* value, plain sums mix all of its values. They find
-# the latest one less and less often, 41% against 90%, and this is what the rule is for.
+# (last row): because random keys overlap a little, each later step also takes away a part of what
+# they stored, as the third key did above. But where a key gets a *new* value, plain sums mix all of
+# its values. They find the latest one less and less often, 41% against 90%, and this is what the
+# rule is for.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks both findings with other draws
