@@ -20,6 +20,7 @@ from d2l_attention import (
     dot_product_attention,
     gaussian_score,
 )
+from d2l_attention.attention.kernels import boxcar, epanechikov, gaussian
 from d2l_attention.attention.positional import rotary_speeds
 from d2l_attention.data import Pair, Vocab
 from d2l_attention.models.decoding import beam_search, greedy_decode
@@ -368,3 +369,32 @@ def test_loading_what_was_saved_changes_no_number(make):
     before = [buffer.clone() for buffer in model.buffers()]
     model.load_state_dict(model.state_dict())
     assert all(map(torch.equal, model.buffers(), before)) and before
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16])
+def test_kernels_of_small_whole_numbers(dtype):
+    x = torch.tensor([0, 1, 2, 100, 127]).to(dtype)
+    for kernel in (gaussian, boxcar, epanechikov):
+        assert_close(kernel(x).double(), kernel(x.double()), check_dtype=False, rtol=1e-6, atol=0)
+    assert boxcar(torch.tensor([-128], dtype=torch.int8)).tolist() == [0]
+
+
+@pytest.mark.parametrize("lens", [None, [2]])
+def test_second_derivatives_behind_padding(lens):
+    torch.manual_seed(0)
+    net, X = GatedDeltaNet(4, 2).double(), torch.randn(1, 3, 4, dtype=torch.double)
+    X[0, 2] = 0.0
+    lens = None if lens is None else torch.tensor(lens)
+    net(X)
+    weight = net.W_k.weight.detach().clone()
+
+    def penalty(weight):
+        weight = weight if weight.requires_grad else weight.clone().requires_grad_()
+        output = torch.func.functional_call(net, {"W_k.weight": weight}, (X, lens))
+        (slope,) = torch.autograd.grad(output.square().sum(), weight, create_graph=True)
+        return slope.square().sum()
+
+    (got,) = torch.autograd.grad(penalty(weight.requires_grad_()), weight)
+    step = 1e-5 * torch.randn_like(weight)
+    change = penalty((weight + step).detach()) - penalty((weight - step).detach())
+    assert_close((got * step).sum() * 2, change, rtol=1e-5, atol=0)

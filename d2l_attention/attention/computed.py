@@ -14,6 +14,7 @@ def keep_computed(module: nn.Module, **makers: Callable[[], Tensor]) -> None:
 
     They follow the module from device to device. In a module that was built on ``meta`` and given
     memory by ``to_empty`` they hold no numbers: they are computed anew whenever weights are loaded.
+    That also brings back the digits which a model lost that was in half precision once.
     """
     # Rounded as when the module was built, also in one that has become ``double`` since.
     makers = {

@@ -14,12 +14,12 @@ from d2l_attention.attention.checks import check_floats
 
 def gaussian(x: Tensor) -> Tensor:
     """exp(-x^2 / 2): every key counts, near ones most. Shape: any -> the same."""
-    return torch.exp(-(x**2) / 2)
+    return torch.exp(-(wide(x) ** 2) / 2)
 
 
 def boxcar(x: Tensor) -> Tensor:
     """1 where |x| < 1, else 0: all near keys count alike. Shape: any -> the same."""
-    return (x.abs() < 1).to(x.dtype)
+    return (wide(x).abs() < 1).to(x.dtype)
 
 
 def constant(x: Tensor) -> Tensor:
@@ -34,7 +34,12 @@ def epanechikov(x: Tensor) -> Tensor:
     max(1 - x^2, 0); this triangle is a close relative.
     """
     # Not clamp(min=0): its slope at the triangle's ends is another one by the version of PyTorch.
-    return (1 - x.abs()).relu()
+    return (1 - wide(x).abs()).relu()
+
+
+def wide(x: Tensor) -> Tensor:
+    """Small whole numbers as int64: bytes, as of grey values, would wrap round."""
+    return x if x.is_floating_point() else x.long()
 
 
 def nadaraya_watson(
@@ -63,9 +68,7 @@ def nadaraya_watson(
             f"x_train and y_train must have the same length, got {len(x_train)} and {len(y_train)}"
         )
     check_floats("y_train", y_train)
-    # Bytes, as of grey values, would wrap round.
-    x_val, x_train = (x if x.is_floating_point() else x.long() for x in (x_val, x_train))
-    similarity = kernel(x_val[:, None] - x_train)  # (Q, K)
+    similarity = kernel(wide(x_val)[:, None] - wide(x_train))  # (Q, K)
     single = torch.promote_types(similarity.dtype, torch.float32)  # float16 ends at 65,504
     total = similarity.sum(dim=-1, keepdim=True, dtype=single)
     weights = similarity / total.masked_fill(total == 0, 1)

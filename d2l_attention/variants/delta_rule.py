@@ -141,6 +141,16 @@ def _chunk(
     return output, state
 
 
+def unit_rows(Y: Tensor) -> Tensor:
+    """Each row divided by its length, and a row of zeros by 1e-4. Shape: (*, D) -> the same.
+
+    ``F.normalize`` does the same, but its second derivative at a row of zeros is NaN.
+    """
+    wide = torch.promote_types(Y.dtype, torch.float32)  # in half precision 1e-8 would be 0
+    squares = Y.to(wide).square().sum(dim=-1, keepdim=True)
+    return Y * squares.clamp_min(1e-8).rsqrt().to(Y.dtype)
+
+
 class GatedDeltaNet(nn.Module):
     """A layer of the gated delta rule: causal self-attention with a state of fixed size.
 
@@ -182,8 +192,7 @@ class GatedDeltaNet(nn.Module):
         queries, keys, values, gate = (
             self.split_heads(W(X)) for W in (self.W_q, self.W_k, self.W_v, self.W_gate)
         )  # (B, H, n, D / H)
-        # A token of zeros is divided by eps: the default, 1e-12, would be 0 in half precision.
-        queries, keys = (F.normalize(F.silu(Y), dim=-1, eps=1e-4) for Y in (queries, keys))
+        queries, keys = (unit_rows(F.silu(Y)) for Y in (queries, keys))
         # In bfloat16 a decay of 0.999 would be 1, and the state would never fade.
         wide = torch.promote_types(X.dtype, torch.float32)
         beta = self.W_beta(X).to(wide).sigmoid().mT  # (B, H, n)
