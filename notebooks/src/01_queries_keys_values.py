@@ -13,7 +13,7 @@
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 36 minutes, votes included. Not in the plan is the view 'Walk, and turn the temperature'. It is
-# the last of its column, so the right arrow passes over it. After 17 minutes you should be at 'A
+# the last of its column, so the right arrow passes over it. After 18 minutes you should be at 'A
 # verb attends to three words'. Behind? Pass over the order of the pairs, and let 'dog bites
 # man' wait for chapter 7. The slides after the summary are for questions. Homework: exercises 1.1,
 # 1.2 and 1.5.
@@ -49,7 +49,7 @@ set_style()
 # - A matrix product computes many such sums at once.
 # - The exponential $e^x$ is positive and grows with $x$. Moreover, $e^0 = 1$ and
 #   $e^{x + c} = e^c e^x$.
-# - Only the end of the core path needs derivatives, and there PyTorch computes them.
+# - Only the end of the core path needs derivatives.
 #
 # The code uses PyTorch, imported as `torch`.
 
@@ -135,11 +135,10 @@ plt.show()
 #
 # Each station is a pair of a key and a value, and a set of such pairs is called a **database**. It
 # may hold four pairs or four million, and its answers change as soon as its pairs change. Nothing
-# has to be compressed in advance, because all pairs are still there when the query comes. These are
-# strengths that attention will keep.
+# has to be compressed in advance, because all pairs are still there when the query comes.
 #
-# An ordinary database, however, compares keys for *equality*. A Python dictionary, for example,
-# knows the wind at the four stations and nothing between them:
+# An ordinary database, however, compares keys for *equality*. A Python dictionary knows the wind at
+# the four stations and nothing between them:
 
 # %% slideshow={"slide_type": "fragment"}
 dictionary = {(0, 0): (10, 2), (4, 3): (6, 9), (1, 4): (2, 5), (4, 0): (9, 4)}
@@ -177,12 +176,10 @@ print("where you are: ", dictionary.get((2, 1)))
 # $$a_j = -\tfrac12 \lVert q - k_j\rVert^2$$
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Other functions that fall with the distance would do as well; the half makes the slopes simpler.
-# Transformers use the **dot product** $q \cdot k$ instead: multiply two vectors entry by entry and
-# add up, so that $(2, 1) \cdot (4, 3) = 8 + 3 = 11$. Chapters 2 and 3 compare such scores.
+# You may ignore the half. Other scores would do as well, and chapters 2 and 3 compare some.
 #
 # In the code, comments give the shapes: there are Q queries and K keys of size D, and K values of
-# size V. `None` adds an axis, so that every query meets every key.
+# size V. `None` adds an axis: (1, 1, 2) minus (4, 2) is (1, 4, 2), so every query meets every key.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -306,6 +303,26 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 # their weights differ.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Attention pooling at a glance
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws who feeds what in attention pooling
+schematic("attention pooling")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: boxes and arrows from left to right. Queries (Q, D) and keys (K, D) enter a box that
+# scores each pair. The scores (Q, K) go through a softmax over the keys, which makes weights (Q,
+# K). The weights are multiplied by the values (K, V), which enter only here. The output is (Q, V).*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# At the star, one query met four pairs, so Q is 1 and K is 4, while D and V are 2. The words that
+# follow change only what goes in.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Let the room put numbers on the arrows: Q = 1, K = 4, D = V = 2. Come back to it when
+# three words ask (Q = K = 3, D = 2, V = 1).
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Add a constant to all scores
 #
 # **Predict.** Add 100 to both scores, $0$ and $\ln 3$. What happens to the weights?
@@ -315,9 +332,9 @@ two_scores = torch.tensor([[1.0, 3.0]]).log()  # 0 and ln 3
 print(two_scores.softmax(dim=-1), (two_scores + 100).softmax(dim=-1))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# They stay the same, because the factor $e^{100}$ appears above and below the fraction line and
-# cancels. The softmax depends only on the *differences* between scores. Our three lines, however,
-# compute $e^{100}$ itself:
+# They stay the same: every exponential is multiplied by $e^{100}$, which cancels, so the softmax
+# depends only on the *differences* between scores. Our three lines, however, compute $e^{100}$
+# itself:
 
 # %% slideshow={"slide_type": "fragment"}
 exponentials = (two_scores + 100).exp()
@@ -356,7 +373,8 @@ def pool(scores, values):
 #
 # The same lines work for words. Is it 'cats drink milk' or 'cats drinks milk'? To choose its form,
 # the verb has to know who drinks. So let its query be $(2, 2)$, which asks for a noun that is
-# alive, while a value says whether its word is plural.
+# alive, while a value says whether its word is plural. ('Alive' stands in for 'subject' here: in
+# 'cats chase dogs', this query would find both nouns.)
 #
 # | word | key: noun, alive | value: plural 1, singular −1 |
 # |---|---|---|
@@ -364,9 +382,7 @@ def pool(scores, values):
 # | drink | (0, 0) | 0 |
 # | milk | (2, 0) | −1 |
 #
-# The three scores, minus half the squared distances, are $0$, $-4$ and $-2$. With ones in place of
-# all these twos they would be $0$, $-1$ and $-\tfrac12$: the twos move the keys apart and so
-# sharpen the weights.
+# The three scores, minus half the squared distances, are $0$, $-4$ and $-2$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Do the three scores on the board. Before the next slide ask what changes with 'cat',
@@ -384,37 +400,9 @@ for subject, plural in (("cats", 1.0), ("cat", -1.0)):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The verb attends mostly to *cats*, and the answer is positive, which means plural: 'drink'. When
-# *cats* becomes *cat*, only a value changes. The keys stay, and with them the weights, while the
-# answer becomes negative: 'drinks'. Milk is a noun, but not alive. So it keeps 0.12 of the
-# attention, and its value, $-1$, takes 0.12 from both answers.
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws how the verb attends to the words of both sentences
-figure, axes = plt.subplots(1, 2, figsize=(10.5, 3.0))
-for ax, subject, sign, form in zip(
-    axes, ("cats", "cat"), (1, -1), ("drink", "drinks"), strict=True
-):
-    signs_of_words = {subject: sign, "drink": 0, "milk": -1}
-    for x, (word, sign_of_word) in enumerate(signs_of_words.items()):
-        weight = word_weights[0, x].item()
-        ax.plot([1, x], [1, 0], color=WEIGHT, linewidth=max(1, 14 * weight), zorder=0)
-        ax.text(x, -0.28, word, ha="center", va="center", color=KEY)
-        product = f"{weight:.2f} · " + {1: "1", 0: "0", -1: "(−1)"}[sign_of_word]
-        ax.text(x, -0.58, product, ha="center", va="center")
-    ax.plot([0, 1, 2], [0, 0, 0], "s", markersize=12, color=KEY)
-    ax.plot(1, 1, "*", markersize=18, color=QUERY)
-    ax.text(1.16, 1, "the verb asks", va="center", color=QUERY)
-    total = word_weights @ torch.tensor([float(each) for each in signs_of_words.values()])
-    ax.set(xlim=(-0.5, 2.5), ylim=(-0.8, 1.2))
-    ax.set_title(f"{subject}: answer {total.item():.2f}, so '{form}'".replace("-", "−"))
-    ax.axis("off")
-figure.suptitle("A new value changes the answer and leaves the weights")
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: twice a star for the verb above three words, with a line to each, thick where the weight
-# is large: a thick one to the subject, a thin one to milk, hardly one to the verb itself. The
-# weights 0.87, 0.02 and 0.12 are the same twice. With cats the answer is 0.75, with cat −0.98.*
+# *cats* becomes *cat*, only a value changes, while the keys stay, and with them the weights. So
+# the answer becomes negative: 'drinks'. Since milk is a noun, though not alive, it keeps 0.12 of
+# the attention, and its value, $-1$, takes 0.12 from both answers.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. This is the difference between a key and a value: the keys decide which words count,
@@ -442,7 +430,7 @@ plt.show()
 # three matrices, and the next slide has their numbers.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# A verb looks for a living noun. So $W_q$ writes twice its *verb* feature into both places of the
+# A verb looks for a living noun, so $W_q$ writes twice its *verb* feature into both places of the
 # query, where keys store *noun* and *alive*. For *drink*:
 #
 # $$W_q\, x = \begin{pmatrix} 0 & 2 & 0 & 0 \\ 0 & 2 & 0 & 0 \end{pmatrix}
@@ -475,7 +463,7 @@ print("values ", word_values.tolist())
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## All queries in one matrix product
 #
-# So far only the verb has asked. Now let all three words ask. Their queries are the rows of a
+# So far only the verb has asked. Now let all three words ask: their queries are the rows of a
 # matrix, and our two functions work as they are:
 
 # %% slideshow={"slide_type": "-"}
@@ -499,12 +487,19 @@ plt.show()
 # as before.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Mostly to *drink*, whose key is $(0, 0)$ as well. With this score a query of zeros is a location
-# like any other, and a softmax always gives away all of its weight.
-#
-# Each row is one word. Its weights sum to one, up to rounding, and say how much of each value is in
-# the answer. Whether a large weight also *explains* a trained network is a question for chapters 5,
-# 8 and 13.
+# Mostly to *drink*. A query of zeros does not mean 'no question': it is the point $(0, 0)$, where
+# the key of *drink* is as well, and since the weights must sum to one, some word always gets them.
+
+# %% slideshow={"slide_type": "fragment"}
+print("cats, drink and milk receive", answers.T)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# So *drink* receives 'plural', while *cats* and *milk* receive a number that means nothing to them.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The weights in a row sum to one (the printed ones are rounded), and each says how much of that
+# word's value enters the answer. Whether a large weight also *explains* a trained network is a
+# question for chapters 5, 8 and 13.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Go slowly, because every later chapter shows such a picture. Expect 'nowhere' and 'a
@@ -512,28 +507,13 @@ plt.show()
 # to one? (No: nobody sees to it.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Sizes and order
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws who feeds what in attention pooling
-schematic("attention pooling")
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: boxes and arrows from left to right. Queries (Q, D) and keys (K, D) enter a box that
-# scores each pair. The scores (Q, K) go through a softmax over the keys, which makes weights (Q,
-# K). The weights are multiplied by the values (K, V), which enter only here. The output is (Q, V).*
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# For our words, Q and K are 3, D is 2 and V is 1. One matrix product, weights times values, answers
-# all queries at the same time, because the rows of the weights are independent of each other.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Let the room put numbers on the arrows: Q = K = 3, D = 2, V = 1. Ask what changes with
-# one query and four stations, and why a graphics card likes this (no row waits for another row).
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# The same code ran on four stations and on three words, so the **number** of pairs is free. So is
-# their **order**. Here is the wind at the star once more, and again with the stations backwards:
+# ### The number of pairs and their order
+#
+# A single product, weights times values, answers all queries at once, because the rows of the
+# weights are independent of each other.
+#
+# The same code ran on four stations and on three words, so the **number** of pairs is free, and so
+# is their **order**. Here is the wind at the star, and again with the stations backwards:
 
 # %% slideshow={"slide_type": "fragment"}
 backwards, _ = pool(distance_score(query, keys.flip(0)), values.flip(0))
@@ -544,7 +524,8 @@ print(wind, backwards)
 # database. Chapter 7 shows how a network can still tell them apart.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Before the last lines: which two sentences have the same words and different meanings?
+# One minute. Why does a graphics card like the one product? (No row waits for another row.) Before
+# the last lines: which two sentences have the same words and different meanings?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Four kinds of weights
@@ -570,37 +551,41 @@ kinds = {
     "all a quarter": torch.tensor([0.25, 0.25, 0.25, 0.25]),
 }
 pooled = [(chosen @ values).tolist() for chosen in kinds.values()]
-figure, axes = plt.subplots(1, 4, figsize=(13, 3.7))
+figure, axes = plt.subplots(1, 4, figsize=(13, 3.5), sharex=True, sharey=True)
 hull = values[[0, 3, 1, 2]]  # the corners, one after the other
 cone = torch.stack([torch.zeros(2), 9 * values[0], 9 * values[2]])
+for region, ax in zip((cone, hull), axes[:2], strict=True):
+    ax.add_patch(Polygon(region, color=VALUE, alpha=0.15))
+for spots, ax in zip((values, values.mean(dim=0, keepdim=True)), axes[2:], strict=True):
+    ax.scatter(*spots.T, s=750, color=VALUE, alpha=0.15, linewidth=0)
 for ax, (kind, chosen), answer in zip(axes, kinds.items(), pooled, strict=True):
-    ax.add_patch(Polygon(cone if ax is axes[0] else hull, color=VALUE, alpha=0.15))
     ax.scatter(*values.T, s=40 + 300 * chosen, color=VALUE, marker="D")
     for name, wind_there in zip(names, values.tolist(), strict=True):
-        beside = (-10, -6) if name in ("Harbour", "Lake") else (-2, 14)
-        side = "right" if name in ("Harbour", "Lake") else "center"
+        beside = (14, -6) if name in ("Harbour", "Lake") else (0, 16)
+        side = "left" if name in ("Harbour", "Lake") else "center"
         ax.annotate(name, wind_there, xytext=beside, textcoords="offset points", ha=side)
     ax.scatter(*answer, s=130, facecolor=GROUND, edgecolor=OUTPUT, linewidth=3, zorder=3)
-    ax.set(title=kind, xlabel="wind east, km/h", xlim=(0, 12), ylim=(0, 11.5))
-axes[0].set(ylabel="wind north, km/h", xlim=(0, 21), ylim=(0, 20))
-figure.suptitle("A ring shows the answer, and the tint where such answers can lie")
+    ax.set(title=kind, xlabel="wind east, km/h", xlim=(0, 19), ylim=(0, 15))
+    ax.set_yticks([0, 5, 10, 15])
+axes[0].set_ylabel("wind north, km/h")
+figure.suptitle("A ring is the answer, and the tint shows where such answers can lie")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: four panels in the plane of winds. Diamonds are the four winds, larger where the weight
-# is larger; a ring is the answer. With weights that are only non-negative it lies in a cone,
-# beyond every wind; with weights that also sum to one inside the hull of the winds; with a single 1
-# on a wind; with equal weights at their average.*
+# is larger, and a ring is the answer. The tint shows where it can lie: with weights that are only
+# non-negative in a cone, where the ring is beyond every wind; with weights that also sum to one in
+# the hull of the winds; with a single 1 on one of the four; with equal weights on their average.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Only with the first:
+# Only with the first. The tint shows where the answers can lie:
 #
-# - **Non-negative:** the answer lies in the **cone** of the values, between the rays from 0 through
-#   them, and may be as strong as you like.
-# - **Non-negative and summing to one:** the answer lies in the **convex hull** of the values, which
-#   is what a rubber band around them encloses.
-# - **A single 1:** an ordinary lookup.
-# - **All equal:** average pooling, in which the query no longer matters.
+# - **Non-negative:** in the **cone** of the values, between the rays from 0 through them, and as
+#   far out as you like.
+# - **Non-negative and summing to one:** in the **convex hull** of the values, which is what a
+#   rubber band around them encloses.
+# - **A single 1:** on one of the values, as in an ordinary lookup.
+# - **All equal:** on their average, whatever the query (**average pooling**).
 #
 # Why does the second kind stay in the hull? A weighted average of two points lies on the segment
 # between them. If you then average the result with a third point, and so on, you stay inside, where
@@ -641,11 +626,10 @@ for T in (0.5, 0.2, 100.0):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Walk, and turn the temperature
 #
-# Now you move the query yourself, starting near the Forest, and the panel on the right shows your
-# wind.
+# Now you move the query yourself, starting near the Forest.
 #
-# **Question.** At this spot and $T = 0.1$ the Forest takes everything. Does one station take
-# everything at $(2, 1.5)$ as well?
+# **Question.** Turn the temperature down to 0.1, and the Forest takes everything. Would a single
+# station take everything at $(2, 1.5)$ as well?
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
@@ -720,7 +704,7 @@ ax.plot(east, by_lookup[:, 1], color=GREY, label="lookup")
 ax.plot(east, by_attention[:, 1], color=OUTPUT, linestyle="--", label="attention")
 ax.set(xlabel="km east, at 1 km north", ylabel="north wind, km/h", ylim=(1, 6))
 ax.legend(frameon=False)
-pull = f"the Hill, with 9, still has weight {path_weights[-1, 1]:.2f}"
+pull = f"pulled up by the Hill: wind 9, weight {path_weights[-1, 1]:.2f}"
 ax.text(4, 5.15, pull, ha="right")
 ax.text(4, 3.45, "the Lake's 4", ha="right")
 ax.set_title("A lookup is flat and jumps, attention rises smoothly")
@@ -731,10 +715,6 @@ plt.show()
 # jumps to 4, the Lake's wind; by attention it rises in one smooth curve to 4.9, because the Hill,
 # whose north wind is 9, still has a weight of 0.18.*
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Attention rises above the Lake's 4, because the Hill, whose north wind is 9, keeps a part of the
-# weight: 0.18 at the end of the walk.
-
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Before the picture, ask how a lookup changes on this walk. Half-way between two
 # stations it does, but a jump has no slope. Then ask who pulls attention above the Lake's 4.
@@ -742,50 +722,59 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Which way a score pulls the answer
 #
-# Take the scores $0$ and $\ln 3$ again, with the weights $\tfrac14$ and $\tfrac34$. When the second
-# score rises by a small $\varepsilon$, its exponential grows by nearly the factor
-# $1 + \varepsilon$, so its weight would gain $\tfrac34\varepsilon$. But the sum must stay one, so
-# both weights share the cost of this gain, in proportion to their size:
-#
-# | | gains | pays | in total |
-# |---|---|---|---|
-# | first weight, ¼ | 0 | ¼ · ¾ε | −³⁄₁₆ ε |
-# | second weight, ¾ | ¾ε | ¾ · ¾ε | +³⁄₁₆ ε |
+# Where does the output go when one score rises a little? Take the weights $\tfrac14$ and
+# $\tfrac34$ again, from the scores $0$ and $\ln 3$, and the values 4 and 8. The output, $o$ for
+# short, is $\tfrac14 \cdot 4 + \tfrac34 \cdot 8 = 7$. Now let each score in turn rise by 0.01:
+
+# %% slideshow={"slide_type": "fragment"}
+two_values = torch.tensor([[4.0], [8.0]])
+for rises in ([0.0, 0.0], [0.01, 0.0], [0.0, 0.01]):
+    output, _ = pool(two_scores + torch.tensor(rises), two_values)
+    print(f"scores raised by {rises}: output {output.item():.4f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In general, $\alpha_j$ gains $\varepsilon\,\alpha_j$, and every $\alpha_l$, $\alpha_j$ included,
-# pays $\varepsilon\,\alpha_l \alpha_j$. Per unit of the score, the output $o$ moves by
+# A rising score pulls the output towards its own value: the first score down towards 4, the second
+# up towards 8. How far? By 0.01 times $\tfrac14$ of the way from 7 to 4, or 0.01 times $\tfrac34$
+# of the way from 7 to 8, which is 0.0075 both times. So the slope, the movement per unit of the
+# score, is $\alpha_j$ times the way from the output to the value $v_j$:
 #
-# $$\frac{\partial o}{\partial a_j}
-#   = \alpha_j v_j - \sum_l \alpha_l \alpha_j\, v_l = \alpha_j\,(v_j - o).$$
-#
-# A rising score pulls the output towards its own value. ('Going further' derives this slope.)
+# $$\frac{\partial o}{\partial a_j} = \alpha_j\,(v_j - o)$$
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Why? When score $j$ rises by a small $\varepsilon$, its exponential grows by nearly the factor
+# $1 + \varepsilon$. This alone would add $\varepsilon\,\alpha_j v_j$ to the output. But the weights
+# would then sum to $1 + \varepsilon\,\alpha_j$, and dividing by this sum takes nearly
+# $\varepsilon\,\alpha_j o$ away again. ('Going further' checks the result with autograd.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Fill the table with the room. Which two things does a score change in its own weight?
-# (Numerator and sum.) And in another weight? (The sum.)
+# 1½ minutes. Let the room say both directions before the numbers. Which two things does a score
+# change? (Its own exponential, and the sum.) The slopes of two scores are opposite, because
+# nothing changes when both rise together.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train a query matrix
 #
-# Scores come from queries, and queries from a matrix. By the chain rule, the slopes reach the
-# entries of $W_q$, so let us train one. A walker's device shows two numbers $x$ that depend on the
-# location, but in unknown units and directions. Forty walkers wrote down their $x$ and the wind
-# that they felt. Can attention learn the $W_q$ that turns $x$ into a query, without being told
-# where a single walker was?
+# Scores come from queries, and queries from a matrix $W_q$, whose entries the slopes reach by the
+# chain rule. So let us train one, but for walkers instead of words, because for them we know the
+# right matrix and can check the result.
 #
-# We made the device, so we can check: $W_q$ should undo it. In each round, `backward` computes all
-# slopes, and Adam, a form of gradient descent, takes a small step against them.
+# The role of a word vector is played by two numbers $x$ that a walker reads off an instrument. They
+# depend on the location, but in unknown units and directions. Forty walkers wrote down their $x$
+# and the wind that they felt. Can attention learn the $W_q$ that turns $x$ into a query, without
+# being told where anybody was? We made the instrument, so we know: $W_q$ should undo it.
+#
+# In each round, `backward` computes all slopes, and Adam, a form of gradient descent, takes a small
+# step against them.
 
 
 # %% slideshow={"slide_type": "subslide"}
-device = torch.tensor([[0.25, -1.0], [0.5, 0.0]])  # x = device @ location
+instrument = torch.tensor([[0.25, -1.0], [0.5, 0.0]])  # x = instrument @ location
 
 
 def train(seed, steps=500):
     generator = torch.Generator().manual_seed(seed)
     locations = 4 * torch.rand(40, 2, generator=generator)
-    x = locations @ device.T  # (40, 2): all that training sees of the locations
+    x = locations @ instrument.T  # (40, 2): all that training sees of the locations
     felt, _ = pool(distance_score(locations, keys), values)  # (40, 2): the winds
     W_q = (0.5 * torch.randn(2, 2, generator=generator)).requires_grad_()
     optimizer = torch.optim.Adam([W_q], lr=0.05)
@@ -800,18 +789,18 @@ def train(seed, steps=500):
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
 print("learned\n", train(seed=0).round(decimals=3))
-print("undoes the device\n", torch.linalg.inv(device))
+print("undoes the instrument\n", torch.linalg.inv(instrument))
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Trains in twenty starts, and draws the queries of the first before and after training
-errors = [(train(seed) - torch.linalg.inv(device)).abs().max().item() for seed in range(20)]
+errors = [(train(seed) - torch.linalg.inv(instrument)).abs().max().item() for seed in range(20)]
 close = sum(error < 0.05 for error in errors)
 print(f"checked: all four entries within 0.05 in {close} of 20 starts")
 assert close == 20
 locations = 4 * torch.rand(40, 2, generator=torch.Generator().manual_seed(0))
 figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.6), sharex=True, sharey=True)
 for ax, steps in zip(axes, (0, 500), strict=True):
-    asked = locations @ device.T @ train(0, steps).T
+    asked = locations @ instrument.T @ train(0, steps).T
     for there, query_there in zip(locations, asked, strict=True):
         ax.plot(*torch.stack([there, query_there]).T, color=FAINT, linewidth=1, zorder=0)
     ax.scatter(*locations.T, s=70, facecolor=GROUND, edgecolor=GREY, label="location")
@@ -851,9 +840,9 @@ plt.show()
 # - The order of the pairs does not matter, their number is free, and one matrix product answers all
 #   queries.
 # - Learned matrices turn each word into a query, a key and a value.
-# - Score $j$ pulls the output with the slope $\alpha_j (v_j - o)$. Along such slopes attention
-#   learned a query matrix, in 20 of 20 starts of an easy task. It learns hardly at all where they
-#   are tiny ('Going further').
+# - Score $j$ pulls the output $o$ with the slope $\alpha_j (v_j - o)$. Following such slopes,
+#   training found the right query matrix in all 20 runs of an easy task. At a low temperature the
+#   slopes can become tiny ('Going further').
 #
 # After the exercises, chapter 2 asks how near a key must be to count.
 
@@ -880,11 +869,10 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.2** · complete a function
 #
-# Close the page and write attention pooling from memory: complete `attend`, first the softmax, then
-# the weighted sum. PyTorch's `softmax` is allowed. `scores` is $(Q, K)$, with one row per query;
-# `values` is $(K, V)$; return only the output, $(Q, V)$, in the dtype of the inputs. Scores may be
-# as large as 1000. Gradients have to flow to the scores and to the values, so use operations on
-# tensors.
+# Write attention pooling from memory: complete `attend`, first the softmax, then the weighted sum.
+# PyTorch's `softmax` is allowed. `scores` is $(Q, K)$, with one row per query; `values` is
+# $(K, V)$; return only the output, $(Q, V)$, in the dtype of the inputs. Scores may be as large as
+# 1000. Gradients have to flow to the scores and to the values, so use operations on tensors.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.3** · predict, then measure
@@ -904,7 +892,8 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.5** · find the bug
 #
-# `all_pairs` should be attention with dot products as scores, $a_j = q \cdot k_j$: every query,
+# Transformers score with the **dot product** $q \cdot k$: multiply two vectors entry by entry and
+# add up. `all_pairs` should be attention with such scores, $a_j = q \cdot k_j$: every query,
 # $(Q, D)$, meets every key, $(K, D)$, and the weights pool the values, $(K, V)$. The outputs,
 # $(Q, V)$, have the dtype of the inputs, and gradients flow to all three. Where $Q = K$, the
 # function raises no error but is still wrong. Find out what it really gives, and repair it.
@@ -916,26 +905,9 @@ from d2l_attention.exercises import check, hint, solution
 # These sections can be read in any order.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The slope of the output, derived
+# ### Which score moves the wind more?
 #
-# *6 minutes.* Let $S = \sum_l e^{a_l}$, so that $\alpha_l = e^{a_l} / S$ and
-# $\partial S / \partial a_j = e^{a_j}$. The quotient rule gives
-#
-# $$\frac{\partial \alpha_j}{\partial a_j} = \frac{e^{a_j} S - e^{a_j} e^{a_j}}{S^2}
-#   = \alpha_j - \alpha_j \alpha_j,
-#   \quad
-#   \frac{\partial \alpha_l}{\partial a_j} = \frac{0 - e^{a_l} e^{a_j}}{S^2} = -\alpha_l \alpha_j
-#   \ \,(l \ne j).$$
-#
-# These are the gains and costs of the core, so that
-# $\partial o / \partial a_j = \alpha_j (v_j - o)$. This slope is a vector, with one number for the
-# east wind and one for the north wind.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# With two keys, the slope of the second weight needs no calculation: the weights sum to one.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# #### Which score moves the wind more?
+# *6 minutes.* For winds, the slope $\alpha_j (v_j - o)$ has two numbers, for east and north.
 #
 # **Predict.** You are at the star again, where Harbour and Lake have the same weight, 0.43. Whose
 # score moves the wind more when it rises a little: the Harbour's, the Lake's, or both the same?
@@ -968,9 +940,8 @@ plt.show()
 # long way to the Harbour, and 0.43 of the very short way to the Lake.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The Harbour's score moves the wind more, because a slope is large where the weight is large *and*
-# the value is far from the output. Here the output is already close to the Lake's wind, while the
-# Harbour's is farther away.
+# The Harbour's, because a slope is large where the weight is large *and* the value is far from the
+# output, which is already close to the Lake's wind.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Expect 'the same': the room looks at the weight and forgets the value.
@@ -988,12 +959,12 @@ print("their sum is zero:     ", torch.allclose(slopes.sum(dim=0), torch.zeros(2
 # ### When the gradient vanishes after all
 #
 # *4 minutes.* D2L says that the gradient of the softmax never vanishes. On paper this is true as
-# soon as there are two keys: exponentials are positive, so all weights are, and the slope of the
-# output in a score is 0 only where $v_j = o$. But it can become tiny.
+# soon as there are two keys: no weight is then 0 or 1, so the slope of a score is zero only if its
+# value already equals the output. But it can become tiny.
 #
-# To see it, we divide the scores by ever smaller temperatures and look at the gradient of the east
-# wind with respect to the query in two places: at $(2.5, 1)$, where the Lake is nearest, and at the
-# star, where Harbour and Lake are equally near.
+# To see it, we lower the temperature and print the gradient of the east wind with respect to the
+# query in two places: at $(2.5, 1)$, where the Lake is nearest, and at the star, where Harbour
+# and Lake are equally near.
 
 # %% slideshow={"slide_type": "skip"}
 near_lake = torch.tensor([[2.5, 1.0]])
@@ -1008,11 +979,9 @@ for T in (1.0, 0.3, 0.1, 0.03):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # At $T = 0.1$ attention at $(2.5, 1)$ is nearly a lookup, and the gradient there is more than
-# 10,000 times smaller than at $T = 1$, while at the star it has grown from 2.2 to 10.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# At a low temperature, then, the output is flat near a single station and steep at the border
-# between two, and both can make training hard.
+# 10,000 times smaller than at $T = 1$, while at the star it has grown from 2.2 to 10. At a low
+# temperature, then, the output is flat near a single station and steep at the border between two,
+# and both can make training hard.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 'Differentiable' does not mean 'easy to train'. Chapter 3 shows how easily scores get far apart,
