@@ -90,7 +90,7 @@ def one_vector_decoder() -> Diagram:
     previous word. It makes the state after the step, (B, D), and from that state a linear layer
     makes the scores of words.
     """
-    d = Diagram("All of the sentence comes through the summary", 10, 4.4)
+    d = Diagram("Without attention, all of the sentence comes through the summary", 10, 4.4)
     state = d.box("state $s_{i-1}$\n(B, D)", 0.85, 2.5, 1.5, kind=TENSOR)
     summary = d.box("summary\n(B, D)", 0.85, 1.45, 1.5, kind=TENSOR)
     word = d.box("previous word", 3.5, 3.55, 1.6, 0.55, kind=TENSOR)
@@ -115,7 +115,7 @@ def bahdanau_decoder() -> Diagram:
     context, the embedding of the previous word and the state, and makes the state after the step,
     (B, D). From that state a linear layer makes the scores of words.
     """
-    d = Diagram("The state before the step asks; the context goes into the state after it", 10, 5.3)
+    d = Diagram("With attention, each step has a context of its own", 10, 5.3)
     state = d.box("state $s_{i-1}$\n(B, D)", 0.85, 3.35, 1.5, kind=TENSOR)
     states = d.box("encoder\nstates\n(B, K, D)", 0.85, 1.65, 1.5, 1.4, kind=TENSOR)
     additive = "additive score\n$w_v\\cdot\\tanh(W_q q + W_k k)$"
