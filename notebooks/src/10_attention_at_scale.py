@@ -8,14 +8,14 @@
 # - compute how long the next token takes, for one user and for many;
 # - split attention between real processes, and get the numbers of one.
 #
-# Core path: 65 to 100 minutes, in two sittings. Going further: 25. Exercises: 72. A good place to
+# Core path: 70 to 105 minutes, in two sittings. Going further: 20. Exercises: 72. A good place to
 # stop is after *What the roofline says*.
 #
 # Builds on chapters 6, 8 and 9. *Dive into Deep Learning* (D2L) has the operation in section 11.3
 # and data parallel training in sections 13.5 and 13.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 61 minutes, for two lectures. The first, of 32½, ends after *What the roofline says*. The slides
+# 63 minutes, for two lectures. The first, of 34, ends after *What the roofline says*. The slides
 # of *Going further* come after the summary. No GPU is needed: every figure for one is published or
 # stored from a run, and its slide says which.
 
@@ -123,46 +123,70 @@ for T in (1, 295, 8192):  # tokens in one step
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # No, only 28 times as long. Up to 295 tokens the memory decides, and the step takes the same 4.8
-# ms. Beyond that it is **compute-bound**, and each further token adds 0.016 ms. **By these two
-# times, writing a token for a single user takes 295 times as long as reading one of a long
-# prompt.** Both times are lower bounds, and so far they leave out attention. Let us see what it
-# adds.
+# ms. Beyond that it is **compute-bound**, and each further token adds 0.016 ms. **For a single
+# user, writing a token takes 295 times as long as reading one of a long prompt.** (Both times are
+# lower bounds.)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The formula to take home
+#
+# What if many users decode at once? They share the parameters, so a step carries these only once.
+# But each user brings a cache, the keys and values of one conversation, which serves nobody else.
+# So a step that computes $T$ tokens in all, with the caches of $B$ users, takes at least
+#
+# $$\max\!\left(\frac{T \cdot \text{operations per token}}{\text{operations per second}},\;
+# \frac{\text{parameters} + B \cdot \text{cache}}{\text{bytes per second}}\right).$$
+#
+# In Llama 3.1 8B, each token leaves a key and a value of 128 numbers in each of 8 heads of 32
+# layers:
+
+# %% slideshow={"slide_type": "-"}
+cache = 2 * 128 * 8 * 32 * 2 * 8192 / 1e9  # GB: 2 bytes per number, 8,192 tokens
+print(f"one cache: {cache:.2f} GB; one user's next token: {(16 + cache) / 3.35:.1f} ms")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The formula leaves out attention's own operations, to which we turn now.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 1½ minutes. Ask before the formula what users share and what they do not: parameters yes, caches
+# no. The second half of the chapter uses this formula.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The score matrix of a novel
 #
 # Now suppose you paste a novel of 100,000 tokens and ask who the murderer is. In every head, every
-# token has a weight of 4 bytes for every token, which makes $100{,}000^2 \cdot 4$ bytes or 40 GB.
-# And Llama 3.1 8B has 32 layers with 32 heads each.
+# token has a weight for every token. We count 4 bytes per score or weight, as in our own code, and
+# from the roofline on 2, as for parameters and caches. So the weights of one head take
+# $100{,}000^2 \cdot 4$ bytes or 40 GB, and Llama 3.1 8B has 32 layers with 32 heads each.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Draws the matrices of a head, a layer and all layers as areas beside the memory of an H100
+# Draws the weights of a head, a layer and all layers as areas beside the memory of an H100
 tokens = 100_000
 one_head = tokens**2 * 4 / 1e12  # TB
 figure, ax = plt.subplots(figsize=(11, 6.4))
 areas = {"an H100": (0.08, 0.4), "one head": (one_head, 2.6)}
 areas |= {"one layer": (32 * one_head, 4.4), "all layers": (32**2 * one_head, 6.8)}
 for name, (size, x) in areas.items():
-    fill, edge = (INK, INK) if name == "an H100" else (TINT, WEIGHT)  # weights, mostly
+    fill, edge = (INK, INK) if name == "an H100" else (TINT, WEIGHT)
     side = math.sqrt(size)
     ax.add_patch(Rectangle((x, 0), side, side, facecolor=fill, edgecolor=edge, lw=2))
     ax.text(x + side / 2, -0.25, f"{name}\n{size:.2g} TB", ha="center", va="top", fontsize=16)
 ax.set(xlim=(-0.6, 13.3), ylim=(-1.4, 6.5), aspect="equal")
 ax.axis("off")
-ax.set_title("Two heads of one layer fill an H100, and the model has 1,024", fontsize=18)
+ax.set_title("The weights of two heads fill an H100, and there are 1,024 heads", fontsize=18)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four squares whose areas are bytes. An H100's memory and the matrix of one head are tiny;
-# a layer's matrices are 16 times as large as that memory, and those of all layers more than 500
-# times.*
+# *Figure: four squares whose areas are bytes. An H100's memory and the weights of one head are
+# tiny; a layer's weights are 16 times as large as that memory, and those of all layers more than
+# 500 times.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # All 1,024 heads together need 41 TB, which training would keep for the backward pass. Reading
-# needs them one layer at a time, but a single layer already takes 2.6 TB for scores and weights,
-# and an H100 has 0.08. (Causal attention uses half of each matrix, which plain code computes
-# whole.) And yet this model reads 128K tokens (Llama Team, 2024), so it cannot be holding such a
-# matrix.
+# needs only one layer at a time. But there the scores lie beside the weights, which makes 2.6 TB,
+# or 32 times an H100's memory. (Causal attention uses half of each matrix, which plain code
+# computes whole.) And yet this model reads 128K tokens (Llama Team, 2024), so it cannot be holding
+# such a matrix.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room do the product before you show the areas: $10^5 \cdot 10^5 \cdot 4$ for
@@ -270,8 +294,8 @@ from d2l_attention.exercises import check, hint, solution
 # The scores of Q queries come in tiles, (Q, k) each, one at a time: `for tile in tiles:`. Return
 # the maximum (Q,) of each row over all tiles, and the total (Q,) of exp(score - maximum), as
 # tensors of the tiles' dtype. Read the tiles once and keep none of them. Scores of 1,000 must not
-# overflow, nor -1,000 vanish. Masked scores are -inf, maybe a whole tile, maybe all of a row: then
-# its total is 0, and its maximum does not matter.
+# overflow, nor -1,000 vanish. Masked scores are -inf, and a row of these alone has total 0: see
+# `hint`.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Tiled attention
@@ -285,9 +309,8 @@ def plain_tiled_attention(queries, keys, values, block_size):  # (*, Q, d), (*, 
     outputs = []
     queries = queries / math.sqrt(queries.shape[-1])
     for q in queries.split(block_size, dim=-2):  # (*, s, d): a block of queries
-        maximum = torch.full_like(q[..., :1], -math.inf)  # (*, s, 1)
-        total = torch.zeros_like(maximum)  # (*, s, 1)
-        output = torch.zeros_like(q[..., :1])  # grows to (*, s, V)
+        maximum = torch.full_like(q[..., :1], -math.inf)  # (*, s, 1), of no scores
+        total = output = 0.0  # nothing read yet
         for k, v in zip(keys.split(block_size, -2), values.split(block_size, -2), strict=True):
             scores = q @ k.mT  # (*, s, s): the tile
             larger = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
@@ -300,7 +323,8 @@ def plain_tiled_attention(queries, keys, values, block_size):  # (*, Q, d), (*, 
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The inner lines are the derivation, with a block in place of a score.
+# The inner lines are the derivation, with a block in place of a score. At the first tile the old
+# maximum is $-\infty$, so the factor is $e^{-\infty} = 0$: there is nothing old to keep.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room find the four lines of the derivation.
@@ -368,7 +392,6 @@ for block_size in (5, 64, 200):
         torch.testing.assert_close(attend(*qkv, block_size=block_size), expected)
     for scores in (qkv[0], 10_000 * qkv[0]):
         torch.testing.assert_close(online_softmax(scores, block_size), scores.softmax(dim=-1))
-print("checked: all give the same")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask before each step which rows will shrink. Ask which tests would still pass if the
@@ -400,7 +423,7 @@ titles = "Plain: the matrix makes four trips", "Fused: it never leaves the chip"
 for ax, trips, title in zip(axes, (thin[:2] + matrix + thin[2:], thin), titles, strict=True):
     for y, name in (
         (2.4, "arithmetic, fast memory:\n20 MB, 19 TB/s"),
-        (0, "slow memory:\n40 GB, 1.5 TB/s"),
+        (0, "slow memory of an A100:\n40 GB, 1.5 TB/s"),
     ):
         ax.add_patch(Rectangle((-0.6, y), len(trips) + 0.2, 0.6, facecolor=PALE, edgecolor=GREY))
         ax.text(len(trips) / 2 - 0.5, y + 0.28, name, ha="center", va="center", fontsize=14)
@@ -586,9 +609,8 @@ assert abs(grouped.intensity - 4) < 0.01
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### This core and an H100
 #
-# We measure one core of this machine with a product of matrices and a copy of 64 MiB. Its numbers
-# take 4 bytes, which halves every intensity of the table. An H100's speeds are NVIDIA's, for
-# numbers of 2 bytes.
+# We measure one core of this machine with a product of matrices and a copy of 64 MiB. The core
+# uses 4-byte numbers, so halve the table's intensities for it. An H100's speeds are NVIDIA's.
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
@@ -662,34 +684,44 @@ for (name, spots), mark, at_most in zip(points.items(), "os^", (1024, 64, 1), st
         on_slope = name == "decoding" or (name, spot) == ("prefill, plain", most)
         place = {"xytext": (14, -14) if on_slope else (0, -26), "textcoords": "offset points"}
         ax.annotate(name, spot, ha="left" if on_slope else "center", fontsize=14, **place)
+for spot, n, x, side in ((0, "512", -12, "right"), (-1, "2,048 tokens", 12, "left")):
+    place = {"xytext": (x, -5), "textcoords": "offset points", "fontsize": 13, "ha": side}
+    ax.annotate(n, points["prefill, plain"][spot], color=FAINT, **place)
 ax.set_xlabel("intensity: operations per byte", fontsize=15)
 ax.set_ylabel("billion operations per second", fontsize=15)
 ax.set_title("Decoding lies far left, where the roof is low", fontsize=18)
 ax.set_ylim(0.8, 3e6)
 plt.show()
 
-best, plain, decoding = (
-    max(speed for _, speed in spots) * 1e9 / core.flops_per_second for spots in points.values()
-)
-print("of what this core reaches in a product of matrices, the best of three lengths:")
-print(f"fused prefill {best:.0%}, plain prefill {plain:.0%}; decoding {decoding:.0%}")
+shares = {
+    name: [speed * 1e9 / core.flops_per_second for _, speed in spots]
+    for name, spots in points.items()
+}
+print("of what this core reaches in a product of matrices, with 512, 1,024 and 2,048 tokens:")
+for name in ("prefill, fused", "prefill, plain"):
+    print(f"{name}: " + ", ".join(f"{share:.0%}" for share in shares[name]))
+(decoding,) = shares["decoding"]
 allowed = core.attainable(points["decoding"][0][0]) / core.flops_per_second
-print(f"decoding reaches {decoding / allowed:.0%} of what its roof allows")
-print(f"plain prefill of 2,048 tokens: its softmax takes {softmax:.0%} of the time")
+print(f"decoding: {decoding:.0%}, which is {decoding / allowed:.0%} of what its roof allows")
+products = shares["prefill, plain"][-1]
+print(f"plain prefill of 2,048 tokens: products at full speed {products:.0%} of its time,", end=" ")
+print(f"softmax {softmax:.0%}, the rest {1 - products - softmax:.0%}")
+best = max(shares["prefill, fused"])
 assert core.ridge > 0.5 and decoding < best / 2
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two rooflines with logarithmic axes, this core's and far above it an H100's. Filled marks
-# are measured on this core: fused prefill near the flat top, plain prefill below the roof, decoding
-# far left and below the slope. Hollow marks are what an H100 reaches at most with heads of 128
-# numbers, by NVIDIA's two figures: fused prefill on the flat top, plain prefill and decoding on the
-# slope.*
+# *Figure: two rooflines with logarithmic axes, this core's and far above it an H100's. Filled
+# marks are measured on this core: fused prefill near the flat top, plain prefill of 512 to 2,048
+# tokens below the roof, decoding far left and below the slope. Hollow marks are what an H100
+# reaches at most with heads of 128 numbers, by NVIDIA's two figures: fused prefill on the flat
+# top, plain prefill and decoding on the slope.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A roof is only an upper bound. On this core, plain prefill lies right of the ridge and still
-# reaches only part of the arithmetic: during the softmax, about a third of the time in the run
-# shown, the products wait. Decoding lies below its roof as well, and above all its roof is low.
-# **To make decoding faster, carry fewer bytes, or do more with each.**
+# A roof is only an upper bound. On this core, plain prefill lies right of the ridge, and yet with
+# 2,048 tokens, in the run shown, less than half of its time would do for the products. The
+# softmax takes a good part of what is left, and the rest we did not take apart. Decoding also
+# misses its roof, but what slows it most is how low this roof is. **To make decoding faster,
+# carry fewer bytes, or do more with each.**
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Point at each cloud. The grey marks were measured on this core; the hollow ones are
@@ -703,29 +735,22 @@ assert core.ridge > 0.5 and decoding < best / 2
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The key-value cache in bytes
 #
-# With the matrix gone, what still grows with the novel is the key-value cache. In Llama 2 7B, each
-# token keeps a key and a value of 128 numbers in each of 32 heads of 32 layers. That is $2 \cdot
-# 128 \cdot 32 \cdot 32$ numbers of 2 bytes, or half a MiB, so the novel's 100,000 tokens take 52
-# GB. (Llama 2 itself was trained with only 4,096.) All users share the parameters, but each brings
-# a cache. This one outweighs all 14 GB of parameters, and a second would not fit into an H100. In
-# Llama 3.1 8B, which has a quarter of the key-value heads, a novel's cache takes 13 GB, which
-# leaves room for four.
+# With the matrix gone, what still grows with the novel is the cache. In Llama 3.1 8B a novel's
+# cache takes 13 GB, so an H100 has room for four beside the 16 GB of parameters. Llama 2 7B has
+# four times as many key-value heads. There one takes 52 GB, more than all 14 GB of parameters,
+# and a second one would not fit. (Llama 2 itself was trained with only 4,096 tokens.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes. Let the room multiply. The factor that is forgotten is the first 2, keys and
-# values. Then ask how many users fit beside the parameters of each model.
+# 2½ minutes. Let the room compute a novel's cache from the 1.07 GB of 8,192 tokens. Then ask how
+# many users fit beside the parameters of each model.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The time for the next token
 #
-# If you take one formula home, take this one. When memory is the limit, each step of decoding
-# carries the parameters once for all $B$ users, and the cache of each of them:
-#
-# $$\text{time for the next token} =
-# \frac{B \cdot \text{cache} + \text{parameters}}{\text{bytes per second}}$$
-#
-# With conversations of 8,192 tokens, 59 users of Llama 3.1 8B would fit on an H100, if nothing else
-# needed memory.
+# Back to the formula. In decoding, each of $B$ users computes one token per step. As long as they
+# are few, memory is the limit, and a step takes $(\text{parameters} + B \cdot \text{cache}) /
+# (\text{bytes per second})$. With 1.07 GB for each cache, 59 users of Llama 3.1 8B would fit on an
+# H100, if nothing else needed memory.
 #
 # **Predict.** When all 59 ask at once, how many times as long does each wait for a token as a
 # single user?
@@ -738,12 +763,12 @@ assert core.ridge > 0.5 and decoding < best / 2
 figure, ax = plt.subplots(figsize=(11, 5.4))
 rows = [(1, 8192), (4, 8192), (16, 8192), (59, 8192), (1, tokens), (4, tokens)]
 for y, (B, context) in zip((0, 1, 2, 3, 4.6, 5.6), rows, strict=True):
-    cache = 2 * 32 * 8 * 128 * 2 * context / 3.35e9  # ms: keys and values, layers, heads, numbers
+    carry = cache * context / 8192 / 3.35  # ms for one cache
     ax.barh(y, 16 / 3.35, height=0.8, color=RULE)  # 16 GB of parameters
-    starts = [16 / 3.35 + user * cache for user in range(B)]
+    starts = [16 / 3.35 + user * carry for user in range(B)]
     for part, color in ((y - 0.2, VALUE), (y + 0.2, KEY)):
-        ax.barh([part] * B, cache, left=starts, height=0.4, color=color, edgecolor=GROUND, lw=0.8)
-    end = 16 / 3.35 + B * cache
+        ax.barh([part] * B, carry, left=starts, height=0.4, color=color, edgecolor=GROUND, lw=0.8)
+    end = 16 / 3.35 + B * carry
     ax.text(end + 0.3, y, f"{end:.1f} ms: {1000 * B / end:,.0f} tokens/s", va="center", fontsize=14)
     ax.text(2.4, y, "parameters", ha="center", va="center", fontsize=14)
     ax.text(-0.3, y, f"{B} user{'s' if B > 1 else ''}", ha="right", va="center", fontsize=14)
@@ -764,11 +789,11 @@ plt.show()
 # and four 20.4, for 115 and 196 tokens per second.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Each waits only 4.6 times as long, and the GPU writes 12.7 times as many tokens per second. **The
-# parameters are carried anyway, so a further user adds only the time of one more cache.** So a
-# server weighs the **latency** for each user against the **throughput** for all. With a novel each,
-# four users together get only 1.7 times as many tokens as one, because their caches outweigh the
-# parameters. (All this is computed.)
+# By the formula, each waits only 4.6 times as long, and the GPU writes 12.7 times as many tokens
+# per second. **The parameters are carried anyway, so a further user adds only the time of one more
+# cache.** So a server weighs the **latency** for each user against the **throughput** for all. With
+# a novel each, four users together get only 1.7 times as many tokens as one, because their caches
+# outweigh the parameters.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the numbers of the text, and that arithmetic is not the limit
@@ -783,10 +808,8 @@ assert (round(later, 1), round(59 / later, 1)) == (4.6, 12.7)
 assert 2 < novels < 2.5 and round(4 / novels, 1) == 1.7
 arithmetic = 59 * (2 * 8e9 + 32 * 4 * 4096 * 8192) / 989e12
 assert round(1000 * arithmetic, 1) == 1.2 and round(ms[59, 8192], 1) == 23.7
-quantised = (59 * llama_3 * 8192 / 1e9 + 8) / 3.35  # ms: 1 byte for each parameter
-assert round(quantised, 1) == 21.3 and round(8 / 3.35, 1) == 2.4
-assert round(llama_3 * 8192 / 1e9, 2) == 1.07 and int(llama_3 * 8192 / 50e9 * 1000) == 21
-print("checked: the numbers of users and the times")
+assert round(8 / 3.35, 1) == 2.4  # 1 byte for each parameter
+assert round(llama_3 * 8192 / 1e9, 2) == 1.07
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask what would make the token come sooner: faster memory, fewer key-value heads, a
@@ -795,92 +818,111 @@ print("checked: the numbers of users and the times")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What a server can do
 #
-# How can a server write more tokens per second? First, it can do less work:
+# Sixteen users are decoding, with 8,192 tokens each, and get a token every 9.9 ms. Now a newcomer
+# sends a prompt of 8,192 tokens. How long does the newcomer wait (**time to first token**), and how
+# long do the others between two tokens (**time per token**)? Four servers give four answers:
 #
-# - **Quantisation** stores a parameter in 1 byte rather than 2. With the bytes, the time of a
-#   memory-bound step is halved: the parameters' 4.8 ms become 2.4. (59 users, whose caches weigh
-#   more, gain less: 23.7 ms become 21.3. What it costs in quality, we did not test.)
-# - **Prefix caching** keeps the cache of a prompt that many users share, such as common
-#   instructions, so that it is computed only once (Kwon et al., 2023).
-#
-# Second, it can do more with each byte. If we ignore the caches, a step of up to 295 tokens takes
-# no longer than a step of one. What can fill it?
-#
-# - **Continuous batching**: users join and leave between steps, so the batch stays large (Yu et
-#   al., 2022).
-# - **Speculative decoding**: a small model guesses a few tokens, and the large one checks them in
-#   one step. It keeps the guesses up to the first that it rejects, which it replaces; with the
-#   right rule for this, the answers keep their distribution (Leviathan et al., 2023).
-# - **Chunked prefill**: in one step, a prompt of 8,192 tokens makes all other users wait. Cut into
-#   chunks, it rides along in their steps (Agrawal et al., 2023).
+# - **Whole batch**: the server first finishes the answers that it has begun. Suppose the longest
+#   needs 20 more tokens.
+# - **Continuous batching**: users join and leave between steps (Yu et al., 2022). The next step
+#   reads the whole prompt, and everybody waits for it.
+# - **Chunked prefill**: while a step carries the parameters and 16 caches, the arithmetic has time
+#   for 612 tokens; without caches it was 295. The users need 16 of them, so up to 596 tokens of the
+#   prompt ride along (Agrawal et al., 2023).
+# - **Separate machines**: one reads prompts while another decodes (DeepSeek-AI, 2024). But the
+#   prompt's cache has to travel, at 50 GB per second.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Ask for each of the last three what fills the step: other users, guesses, or a
-# prompt. Quantisation and prefix caching take one sentence each.
+# Three minutes. Let the room order the four, once for the newcomer and once for the others, before
+# the picture comes.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws the timelines of speculative decoding and of chunked prefill
-step, prompt = 16 / 3.35, 8192 * 16 / 989  # ms: any step up to 295 tokens, and the whole prompt
-with_caches = (16 * 8192 * 2 * 32 * 8 * 128 * 2 / 1e9 + 16) / 3.35  # ms: 16 users, as above
-room = int(with_caches * 989 / 16)  # tokens that the arithmetic has time for in such a step
-guess = step / 10  # of a model with a tenth of the parameters
-assert round(step * 989 / 16) == 295 and round(step * 786 / 16) == 235 and round(prompt) == 133
-chunks = math.ceil(8192 / (room - 16))
-assert (round(with_caches, 1), room, chunks, round(chunks * with_caches)) == (9.9, 612, 14, 139)
-assert (round(3 * step, 1), round(4 * guess + step, 1)) == (14.3, 6.7)
-users, long, guesses = RULE, PALE, GROUND
-waits = (prompt, long, "the prompt; 16 users wait")
-lanes = {
-    "one by one": [(step, users, f"token {i}") for i in (1, 2, 3)],
-    "with four\nguesses": [(guess, guesses, "")] * 4 + [(step, users, "check:\n3 tokens")],
-    "whole\nprompt": [(with_caches, users, "")] + [waits] + [(with_caches, users, "")] * 3,
-    "in chunks": [(with_caches, users, "")]
-    + [(with_caches, long, "")] * chunks
-    + [(with_caches, users, "")] * 2,
+# Draws the newcomer's timeline on four servers, and computes both waits
+step, alone = (16 * cache + 16) / 3.35, 8192 * 16 / 989  # ms: 16 users' step, the whole prompt
+together = (8192 + 16) * 16 / 989  # ms: the prompt and the users' tokens in one step
+room = int(step * 989 / 16)  # tokens that the arithmetic has time for in the users' step
+chunks, travel = math.ceil(8192 / (room - 16)), 1000 * cache / 50
+users, prompt, network = RULE, PALE, GROUND
+their_steps = [(i * step, step, users, "") for i in range(20)]
+lanes = {  # way -> boxes (start, width, colour, text), first token, longest wait of the others
+    "whole batch": (
+        [*their_steps, (20 * step, alone, prompt, "prompt")],
+        20 * step + alone,
+        step,
+    ),
+    "continuous": ([(0, together, prompt, "prompt, 16 tokens")], together, together),
+    "in chunks": ([(i * step, step, prompt, "") for i in range(chunks)], chunks * step, step),
+    "separate:\nprompts": (
+        [(0, alone, prompt, "prompt"), (alone, travel, network, "")],
+        alone + travel,
+        step,
+    ),
+    "tokens": (their_steps, None, step),
 }
-figure, axes = plt.subplots(2, 1, figsize=(11, 6))
-for ax, names in zip(axes, (list(lanes)[:2], list(lanes)[2:]), strict=True):
-    for y, name in enumerate(reversed(names)):
-        start = 0.0
-        for width, color, text in lanes[name]:
-            ax.barh(y, width, left=start, height=0.6, color=color, edgecolor=INK, lw=1)
-            ax.text(start + width / 2, y, text, ha="center", va="center", fontsize=14)
-            start += width
-        if start < 20:
-            ax.text(start * 1.01, y, f"{start:.1f} ms", va="center", fontsize=14)
-    ax.set_yticks(range(2), reversed(names), fontsize=14)
-axes[0].set(xlim=(0, 17), title="Three tokens, if two guesses of four are right")
-axes[1].set(xlim=(0, 180), xlabel="ms", title="A prompt of 8,192 tokens, while 16 users decode")
-# The users' tokens are in each step
-axes[1].barh(
-    -0.24, chunks * with_caches, left=with_caches, height=0.12, color=users, edgecolor=INK, lw=1
-)
-figure.suptitle("A step has room for guesses or for a piece of a prompt", fontsize=18)
+figure, ax = plt.subplots(figsize=(11, 5.6))
+for y, (name, (boxes, first, wait)) in enumerate(lanes.items()):
+    for start, width, color, text in boxes:
+        ax.barh(y, width, left=start, height=0.56, color=color, edgecolor=INK, lw=0.8)
+        ax.text(start + width / 2, y, text, ha="center", va="center", fontsize=14)
+    if first is not None:
+        waits = f"others wait {wait:.1f} ms" if wait < 100 else f"others wait {wait:.0f} ms"
+        ax.text(first + 4, y, f"first token: {first:.0f} ms\n{waits}", va="center", fontsize=14)
+        way = name.split(":")[0]
+        print(f"{way:12} first token after {first:.0f} ms, {waits} for a token")
+for start in range(chunks):  # the users' tokens are in each step
+    ax.barh(2.21, step, left=start * step, height=0.14, color=users, edgecolor=INK, lw=0.8)
+for x, y, text in (
+    (10 * step, 0, "20 steps of 16 users"),
+    (chunks * step / 2, 2, f"{chunks} chunks, 16 tokens with each"),
+    (alone + travel / 2, 3, "its cache travels"),
+    (10 * step, 4, "16 users, undisturbed"),
+):
+    ax.text(x, y - 0.31, text, ha="center", va="bottom", fontsize=13)
+ax.set_yticks(range(5), lanes, fontsize=14)
+ax.set(xlim=(0, 430), ylim=(4.4, -0.7), xlabel="ms since the prompt arrived")
+ax.set_title("In chunks, a prompt rides along while the others go on", fontsize=18)
 plt.show()
 
+assert (round(step, 1), round(alone), room, chunks) == (9.9, 133, 612, 14)
+firsts = [round(first) for _, first, _ in lanes.values() if first is not None]
+assert firsts == [331, 133, 139, 154] and round(travel) == 21 and round(together) == 133
+assert round(chunks * step - together) == 6
+guess, full = 1.6 / 3.35, 16 / 3.35  # ms: a tenth of the parameters, and all
+assert (round(3 * full, 1), round(4 * guess + full, 1)) == (14.3, 6.7)
+assert round(full * 989 / 16) == 295 and round(full * 786 / 16) == 235
+
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two timelines of Llama 3.1 8B on an H100, computed. Above, three steps of 4.8 ms write
-# three tokens in 14.3 ms; with guesses, four short steps of a small model and one of the large one
-# take 6.7 ms. Below, a whole prompt fills one step of 133 ms in which 16 users wait; in chunks, it
-# fills most of 14 steps of 9.9 ms, each of which also gives every user a token.*
+# *Figure: five timelines, computed. Whole batch: 20 steps of 16 users, then the prompt; the first
+# token comes after 331 ms. Continuous: the prompt and 16 tokens at once, 133 ms. In chunks: 14
+# steps, each with a thin strip of the users' tokens; 139 ms. Separate machines: prompt and
+# travelling cache, 154 ms, and below them the users' steps, undisturbed.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Above, the guesses come from a model with a tenth of the parameters. With two of four right, one
-# step of the large model writes three tokens, the two and its own, in less than half the time.
-# Below, each step has time to spare for a piece of the prompt, if computing and carrying overlap.
-# The prompt's first token comes a little later (**time to first token**), but all users still get
-# one every 9.9 ms (**time per token**). **A step that waits for memory has room for more tokens.**
-# (Computed: above without the caches, below without the prompt's own attention.)
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Third, prefill and decoding can have machines of their own, as for DeepSeek-V3 (DeepSeek-AI, 2024,
-# section 3.4). Then no prompt holds up a token, but its cache must travel: with Llama 3.1 8B, 8,192
-# tokens make 1.07 GB, or 21 ms at 50 GB/s.
+# Continuous batching is quickest for the newcomer, but for 133 ms nobody else gets a token. Chunks
+# cost the newcomer 6 ms more, and the others still get a token every 9.9 ms. So they do with
+# separate machines, where the cache travels for 21 ms. (We assume that computing and carrying
+# overlap, and leave out the prompt's own attention and cache.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask who pays in each timeline. In the first it is the small model's time, which is
-# lost when the first guess is wrong; in the second it is the user with the long prompt. Then ask
-# why guesses gain little for 300 users with short caches: no arithmetic is to spare.
+# One minute. Ask who pays on each server, and with what.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# A single user can fill the room as well. In **speculative decoding** a small model guesses some
+# tokens, and the large one checks them in one step. It keeps the guesses up to the first that it
+# rejects, which it replaces. With the right rule for this, the answers keep their distribution
+# (Leviathan et al., 2023). If two of four guesses are right, and the small model has a tenth of the
+# parameters, three tokens take 6.7 ms rather than 14.3, without the caches. **A step that waits for
+# memory has room for more tokens.**
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# A server can also carry less. **Quantisation** stores a parameter in 1 byte rather than 2, so its
+# 4.8 ms become 2.4. (What it costs in quality, we did not test.)
+# **Prefix caching** keeps the cache of a prompt that many users share, so that it is computed only
+# once (Kwon et al., 2023).
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. When the first guess is wrong, the small model's time is lost. Then ask why guesses
+# gain little for 300 users with short caches: no arithmetic is to spare.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## More than one machine
@@ -937,13 +979,15 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Data parallel: split the batch
 #
-# The simplest way gives each process its own sentences. An all-reduce adds up the gradients, each
-# process divides by the number of processes, and all take the same step.
+# The simplest way gives each process its own sentences. An all-reduce adds up the gradients, and
+# all take the same step.
 #
-# There is one trap. Suppose rank 0 has three real tokens with losses 1, 1, 1, and rank 1 has one,
-# with loss 5, and padding. The mean of the means is 3, while the mean of all four is 2, because the
-# token of rank 1 counts three times as much as one of rank 0. **So each process must divide its sum
-# by the number of all tokens.**
+# But by which number should a process divide its losses? Suppose rank 0 has three real tokens with
+# losses 1, 1, 1, and rank 1 has one, with loss 5, and padding. If each divides by its own tokens,
+# the mean of the two means is 3. The mean of all four is 2, because now the token of rank 1 counts
+# no more than one of rank 0. **So each process divides its sum by the number of all tokens, and the
+# gradients are only added up.** (Where a library averages them, each process first multiplies by
+# the number of processes.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask what has to be added up: as many numbers as there are parameters. Ask how much
@@ -1125,22 +1169,38 @@ assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Which split when?
 #
-# All three give the numbers of one process, so what they send decides. Take one layer of Llama 2 7B
-# and one step of training with 8 sentences of 8,192 tokens. On 8 GPUs, computing takes 13 ms at the
+# All three give the numbers of one process, so what they send decides. Take one layer of Llama 2
+# 7B, with $D = 4096$ and about $12 D^2$ parameters, and train it on 8 GPUs with 8 sentences of $n =
+# 8192$ tokens, $T$ in all. A number has 2 bytes, and an all-reduce sends $\frac74$ of its numbers
+# (*Going further*). So each GPU sends
+#
+# - **batch**: an all-reduce of the gradients, $2 \cdot \frac74 \cdot 12 D^2$ bytes or 672 MiB;
+# - **heads**: four of $T D$ numbers, $2 \cdot 4 \cdot \frac74\, T D$ bytes or 3,584 MiB;
+# - **sequence**: $\frac28\, T D$ numbers in each of 22 steps of the ring (7 forward; 7 backward and
+#   8 for gradients), $2 \cdot 22 \cdot \frac28\, T D$ bytes or 2,816 MiB, and those 672 MiB.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Let the room derive the first line, and show the others.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Computing takes $72 D^2 + 12\,nD$ operations per token. Shared by 8 GPUs, this makes 13 ms at the
 # published speed. How many times as long does sending take?
 #
-# | split | choose it when | each sends | 450 GB/s, in a server | 50 GB/s, between servers |
-# |---|---|---|---|---|
-# | batch | the model fits, but training takes too long | 672 MiB | 0.12 | 1.06 |
-# | heads | a layer does not fit, or a token must come sooner | 3,584 MiB | 0.63 | 5.63 |
-# | sequence | one sequence does not fit | 3,488 MiB | 0.61 | 5.48 |
+# | split | choose it when | sending / computing in a server, 450 GB/s | between servers, 50 GB/s |
+# |---|---|---|---|
+# | batch | the model fits, but training takes too long | 0.12 | 1.06 |
+# | heads | a layer does not fit, or a token must come sooner | 0.63 | 5.63 |
+# | sequence | one sequence does not fit | 0.61 | 5.48 |
 #
-# So split the heads within a server, and the batch between servers. With 128 sentences its 1.06
-# falls to 0.07, while the other two, which send for every token, stay above 4.
-#
+# So split the heads within a server, and the batch between servers. A larger batch helps mainly
+# data parallel, which sends the same gradients for more work: with 128 sentences its 1.06 falls to
+# 0.07.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # In decoding, splitting heads and hidden units makes the token come sooner: with one key-value head
 # of Llama 3.1 8B on each of 8 GPUs, a user's 5.1 ms could fall to 0.6, plus the time of two
-# all-reduces per layer. (All computed; *Going further* derives the table.)
+# all-reduces per layer. With 16 GPUs each head lies on two of them. Then a GPU has half as many
+# parameters but as much cache as before, and about 0.34 ms are left.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the table
@@ -1153,7 +1213,7 @@ for speed in (450e9, 50e9):
     data, tensor, context = (time.moving / time.computing for time in each.values())
     shares += [round(share, 2) for share in (data, tensor, context + data)]
 assert shares == [0.12, 0.63, 0.61, 1.06, 5.63, 5.48] and round(ms[1, 8192] / 8, 1) == 0.6
-print("checked: bytes and shares of the table")
+assert round((16 / 16 + cache / 8) / 3.35, 2) == 0.34 and round(1000 * each["data"].computing) == 13
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for each row whom it helps. The rule of thumb: heads within a server, the batch
@@ -1167,7 +1227,7 @@ print("checked: bytes and shares of the table")
 # - A softmax can be read in pieces, because a new maximum rescales the sum and the unnormalised
 #   output by the same factor. Tiles never hold the matrix, so memory grows like $n$, though time
 #   still grows like $n^2$.
-# - The next token takes (B · cache + parameters) / (bytes per second), so a further user adds the
+# - The next token takes (parameters + B · cache) / (bytes per second), so a further user adds the
 #   time of one more cache.
 # - Training can split the batch (and send gradients), the heads (outputs and gradients of inputs)
 #   or the sequence (keys, values and gradients). Two or three processes gave the numbers of one, up
@@ -1216,103 +1276,14 @@ print("checked: bytes and shares of the table")
 # These sections can be read in any order, except that *When is the network the limit?* needs the
 # one before it. Exercises 10.2, 10.6 and 10.7 follow them.
 #
-# - *The online softmax, step by step*, 2 minutes: a view.
 # - *The backward pass*, 1 minute: weights computed twice.
 # - *Queries that share a cache*, 1 minute: nearer to the ridge.
 # - *Unequal numbers of tokens*, 4 minutes: a bug that no error reports.
 # - *Tensor parallel on two processes*, 4 minutes: the split heads, run.
 # - *Unequal work under a causal mask*, 1 minute: which chunks to pair.
 # - *Measured on an H100*, 5 minutes: how near to the roof.
-# - *How much each way sends*, 4 minutes: the traffic of a training step.
-# - *When is the network the limit?*, 3 minutes: sending against computing.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The online softmax, step by step
-#
-# *2 minutes.* In this view one query reads twelve keys, a block at a time.
-#
-# **Question.** For which order of the keys is rescaling never needed? (Untick `rescale` and compare
-# the last outputs.)
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Defines the twelve keys, their three orders, and how the reading is drawn
-view_scores = torch.tensor([0.5, -0.4, 1.3, 0.1, 2.0, 0.8, -1.0, 2.6, 1.6, 3.1, 0.3, 2.2])
-view_values = torch.tensor([3.0, 9.0, 1.0, 6.0, 8.0, 2.0, 7.0, 4.0, 9.0, 5.0, 1.0, 8.0])
-ORDERS = {
-    "mixed": torch.arange(12),
-    "rising": view_scores.argsort(),
-    "falling": view_scores.argsort(descending=True),
-}
-
-
-def read_in_blocks(scores, values, block, rescale=True):
-    """After each block: keys read, m, what each key read counts, and the output o / Z."""
-    counts, maximum, steps = torch.zeros(0), torch.tensor(-math.inf), []
-    for start in range(0, len(scores), block):
-        new = scores[start : start + block]
-        larger = torch.maximum(maximum, new.max())
-        factor = (maximum - larger).exp() if rescale else 1.0
-        counts, maximum = torch.cat([counts * factor, (new - larger).exp()]), larger
-        output = counts @ values[: len(counts)] / counts.sum()
-        steps.append((len(counts), maximum, counts, output.item()))
-    return steps
-
-
-def show_reading(figure, order="mixed", block=2, keys_read=6, rescale=True):
-    row, share, out = figure.subplots(1, 3, width_ratios=[1, 1, 1])
-    scores, values = view_scores[ORDERS[order]], view_values[ORDERS[order]]
-    steps = read_in_blocks(scores[:keys_read], values, block, rescale)
-    read, maximum, counts, output = steps[-1]
-    newest = steps[-2][0] if len(steps) > 1 else 0
-    numbers, colors = range(1, 13), [GREY if i < newest else INK for i in range(read)]
-    row.bar(numbers, scores, color=colors + [GROUND] * (12 - read), edgecolor=GREY)
-    row.axhline(maximum, color=INK)
-    row.set(xlabel="key", ylim=(-1.3, 3.6), xticks=[1, 6, 12], title=f"scores, m = {maximum:.1f}")
-    share.bar(numbers[:read], counts, color=colors)
-    share.set(xlabel="key", xlim=(0.2, 12.8), ylim=(0, 1.1), xticks=[1, 6, 12], yticks=[0, 1])
-    share.set_title(f"counts now, Z = {counts.sum():.2f}")
-    truth = (scores.softmax(dim=0) @ values).item()
-    out.axhline(truth, color=GREY, linestyle="--")
-    out.plot([s[0] for s in steps], [s[3] for s in steps], "o-", color=OUTPUT)
-    out.set(xlabel="keys read", xlim=(0, 12.8), ylim=(0, 10), xticks=[1, 6, 12])
-    out.set_title(f"output {output:.2f}, true {truth:.2f}")
-
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Shows the view: one query reads twelve keys, block by block
-from d2l_attention.views import explore
-
-explore(
-    show_reading,
-    figsize=(11.5, 4),
-    alt="Twelve scores with the running maximum, what each key counts, and the output so far.",
-    order=list(ORDERS),
-    block=[1, 2, 3, 6],
-    keys_read=(1, 12),
-    rescale=True,
-)
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive view of three panels. Left, twelve scores and a line at the largest that
-# was read. Middle, what each key read so far counts. Right, the output after each block, with a
-# dashed line at the true one.*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Begin with 'rising', block 1, and step: the bars in the middle shrink, and the last one is always
-# 1. Then 'falling'. Then untick 'rescale' and let the room say which orders go wrong.
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Computes the last output in three orders, with and without rescaling
-for name, order in ORDERS.items():
-    scores, values = view_scores[order], view_values[order]
-    truth = (scores.softmax(dim=0) @ values).item()
-    ends = [read_in_blocks(scores, values, 1, rescale)[-1][3] for rescale in (True, False)]
-    print(f"{name:8} true {truth:.2f}   rescaled {ends[0]:.2f}   never rescaled {ends[1]:.2f}")
-    assert abs(ends[0] - truth) < 1e-5 and (abs(ends[1] - truth) < 1e-5) == (name == "falling")
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# In the falling order, as in every order with the largest score in the first block, rescaling
-# changes nothing. In the other two $m$ moves, and without rescaling old keys count too much.
+# - *How much each way sends*, 2 minutes: the traffic of a training step.
+# - *When is the network the limit?*, 2 minutes: sending against computing.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The backward pass
@@ -1375,8 +1346,7 @@ for together in (False, True):
     print(f"together: {together!s:5}  gradients {run_processes(my_gradient, 2, together=together)}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The mean of the means is 3, and the mean of all four losses is 2. (Here each process also
-# multiplies by 2, to undo the averaging that follows.)
+# The mean of the means is 3, and the mean of all four losses is 2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask before the run which of the two gradients each version gives. No error message
@@ -1577,10 +1547,6 @@ else:
 # took 0.35 ms without such a graph and 0.04 ms with it, and for 16,384 tokens 2.8 and 2.6 ms.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This course's models gain hardly anything from such a GPU: 300 training steps of its Transformer
-# took 9 s on the H100 and 10 s on the CPU beside it.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
 # With 16,384 tokens the work is 96 times as much, 1.6 ms at the product's speed, but it took 2.5
 # ms, probably because of the exponentials. An H100 computes at most 3.9 trillion of them per second
 # (Shah et al., 2024), so those of the softmax take 1.1 ms. One after the other, products and
@@ -1603,7 +1569,6 @@ exponentials = 16 * 16_384**2 / 3.9e9  # ms
 assert round(exponentials, 1) == 1.1 and round(at_product[16_384] + exponentials, 1) == 2.7
 latent = 128 * 2 * (576 + 512) / (2 * 576)  # operations per byte
 assert round(latent) == 242 and round(2 * latent) == 484
-print("checked: the table's shares follow from its milliseconds")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. Take votes: 'products', 'memory', 'something else'. Mostly the GPU waits for the
@@ -1614,7 +1579,7 @@ print("checked: the table's shares follow from its milliseconds")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How much each way sends
 #
-# *4 minutes.* How much does each of $P$ processes send? In a ring, an all-reduce splits its $N$
+# *2 minutes.* How much does each of $P$ processes send? In a ring, an all-reduce splits its $N$
 # numbers into $P$ parts, and in each step every process sends one part to the next. After $P - 1$
 # steps each has one part of the whole sum, and after as many again all have all parts (Patarasuk
 # and Yuan, 2009). So each sends
@@ -1627,57 +1592,34 @@ print("checked: the table's shares follow from its milliseconds")
 # Hardly more: with 8 processes each sends 1.75 times its numbers, with 800 processes 1.998 times,
 # and never more than twice. But there are more steps, each with a delay.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# Now take the layer and the step of the core's table: $B = 8$ sentences of $n = 8192$ tokens on $P
-# = 8$ processes, with 2 bytes per number. The width is $D = 4096$, which makes about $12 D^2$
-# parameters: $4 D^2$ in attention and $8 D^2$ in the FFN.
-#
-# | | what is sent | numbers from each process |
-# |---|---|---|
-# | data | all-reduce of the gradients | $\frac74 \cdot 12 D^2 = 21 D^2$ |
-# | tensor | two all-reduces of outputs, two of gradients | $4 \cdot \frac74\, B n D = 7\, B n D$ |
-# | context | keys and values forward, and again back | $2 \cdot 2 \cdot \frac78\, B n D$ |
-# | | the gradients of keys and values, all the way home | $2 \cdot \frac88\, B n D$ |
-# | | and the gradients of all parameters, as in data parallel | $21 D^2$ |
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The rows of context parallel come from the ring. A chunk of keys has $B n D / 8$ numbers, and a
-# chunk of values as many. Forward, both make $P - 1 = 7$ exchanges. Backward, they make 7 again,
-# and their gradients make 8, until each is back at its owner. So the ring sends $5.5\, B n D$.
-
-# %% slideshow={"slide_type": "skip"}
-B, n, D, MIB = 8, 8192, 4096, 2**20
-print(f"data    {2 * 21 * D**2 / MIB:6,.0f} MiB")
-print(f"tensor  {2 * 7 * B * n * D / MIB:6,.0f} MiB")
-ring = 2 * 5.5 * B * n * D / MIB
-print(f"context {ring + 2 * 21 * D**2 / MIB:6,.0f} MiB, of which the ring {ring:,.0f} MiB")
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Tensor parallel sends no parameters. Instead, four times all processes add a tensor of $B n D$
-# numbers, which is more than data parallel sends as soon as the batch has more than $3D$ = 12,288
-# tokens. The ring's 2,816 MiB are for multi-head attention. With 8 key-value heads for 32 heads it
-# sends a quarter of that, 704 MiB.
+# The three sizes of *Which split when?* follow from this. Of the $12 D^2$ parameters, $4 D^2$ are
+# in attention and $8 D^2$ in the FFN. Tensor parallel sends none of them. Instead, all processes
+# add a tensor of $T D$ numbers four times, for two outputs and two gradients. This is more than
+# data parallel sends as soon as the batch has more than $3D$ = 12,288 tokens. In context parallel,
+# the gradients make one exchange more than keys and values, until each is back at its owner. With 8
+# key-value heads for 32 heads, the ring's 2,816 MiB become a quarter, 704 MiB.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the counts against the package's, and 12 D² against the published layer
+B, n, D, MIB = 8, 8192, 4096, 2**20
 layer = LayerShape(num_hiddens=D, num_tokens=n, batch_size=B)
 sent = bytes_per_layer(layer, num_processes=8)
 expected = {"data": 21 * D**2, "tensor": 7 * B * n * D, "context": 5.5 * B * n * D}
 assert sent == {way: 2 * numbers for way, numbers in expected.items()}
-assert (sent["data"] / MIB, sent["context"] / 4 / MIB) == (672, 704)
+assert (sent["data"] / MIB, sent["context"] / MIB) == (672, 2816) and 2816 / 4 == 704
 assert (sent["data"] + sent["context"]) / MIB == 3488 and 7 * 12_288 * D == 21 * D**2
 published = 4 * D**2 + 3 * D * 11_008  # attention, and the three matrices of its FFN
 assert abs(12 * D**2 / published - 1) < 0.01 and all_reduce(1, 8) == 1.75
-print("checked: the package counts the same bytes")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Five minutes. With $B n = 16 D$ all rows can be compared in the head: 21, 112 and 88 + 21 times
-# $D^2$. Let the room derive the ring's two rows on the four students who stand in a square.
+# Five minutes. With $T = 16 D$ the three can be compared in the head: 21, 112 and 88 + 21 times
+# $D^2$. Let the room derive the ring's steps on the four students who stand in a square.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### When is the network the limit?
 #
-# *3 minutes.* Sending is the limit when it takes longer than computing. Take the layer above on
+# *2 minutes.* Sending is the limit when it takes longer than computing. Take the layer above on
 # eight GPUs that reach their published 989 trillion operations per second. Within a server they are
 # connected with 450 GB per second each way, and between servers with 400 Gbit, or 50 GB:
 
@@ -1706,20 +1648,17 @@ assert round(786 / 989 * between[0], 2) == 0.84  # at the measured speed
 # Data parallel's 1.06 between servers becomes 0.84 at the speed that we measured for a product.
 # Below 1, the sending *may* be hidden by the computing: gradients can travel while earlier layers
 # are still at work, and the ring's chunks while the process attends to the last ones. Tensor
-# parallel mostly has to wait, because its next product needs the sum. With more sentences, data
-# parallel sends the same gradients for more work, whereas the other two send for every token.
+# parallel mostly has to wait, because its next product needs the sum.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# (The 13 ms: for each token a step takes $72 D^2 + 12\,n D$ operations, with every token seeing
-# every token, and each GPU does an eighth of them. Within: NVLink's 900 GB/s for both directions
+# (In the 13 ms every token sees every token. Within: NVLink's 900 GB/s for both directions
 # together, NVIDIA; between: Llama Team, 2024, section 3.3.1. The speeds are upper limits, and
 # nothing in this table was measured here.)
 #
 # One command splits the work in the three ways and compares with one process: `python -m
 # d2l_attention.scale.parallel`. (`torchrun` starts it on several machines, which nobody has tried
 # here.) **Sharded data parallel** (PyTorch's FSDP2, DeepSpeed's ZeRO) also spreads parameters,
-# gradients and the optimiser's state (Rajbhandari et al., 2020). NVIDIA adds kernels (**cuDNN**),
-# 8-bit and 4-bit layers (**Transformer Engine**) and split heads (**Megatron-LM**).
+# gradients and the optimiser's state (Rajbhandari et al., 2020).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. 672 MiB take 14 ms. Take votes for the others; 'tensor is slow, data is fine' is
@@ -1811,7 +1750,6 @@ assert round(786 / 989 * between[0], 2) == 0.84  # at the measured speed
 # - Llama Team, *The Llama 3 Herd of Models*, 2024, arXiv:2407.21783. Table 3; sections 3.3.1
 #   (network) and 3.3.2 (context parallel; table 4: share of the peak).
 # - PyTorch's documentation: `torchrun`, `torch.distributed.tensor.parallel`,
-#   `torch.distributed.fsdp.fully_shard`. Documentation of DeepSpeed (ZeRO), NVIDIA's cuDNN Frontend
-#   (*Attention*), Transformer Engine and Megatron Core.
+#   `torch.distributed.fsdp.fully_shard`. Documentation of DeepSpeed (ZeRO).
 # - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, sections 11.3,
 #   13.5 (data parallel) and 13.7 (the ring). [d2l.ai](https://d2l.ai)
