@@ -419,7 +419,7 @@ norm_1, norm_2 = layer_1.input_layernorm, layer_2.input_layernorm
 # Where must the largest number of each row be, if our story is right? This is our version:
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "subslide"}
 def marks_by(head):  # head of layer 1
     _, _, W_v, W_o = matrices(layer_1, head)
     return norm_1(letters) @ W_v.T @ W_o.T  # (64, D) @ (D, d) @ (d, D)
@@ -439,7 +439,7 @@ def said_by(*heads):  # heads of layer 2
     return two.lm_head(two.model.norm(written))  # (64, 64)
 
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input", "nbval-ignore-output"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
 # Draws QK of one head of layer 2, for letters and for their marks, and OV of all four
 some = [LETTERS.index(letter) for letter in text[:8]]
 back, ahead = looks_back(maps[0]).argmax().item(), induction(maps[1]).argmax().item()
@@ -587,6 +587,7 @@ def without(*heads):
     return attention
 
 
+# %% slideshow={"slide_type": "skip"}
 def silent(*heads):
     def attention(queries, keys, values, mask=None):
         outputs, weights = my_attention(queries, keys, values, mask)
@@ -621,7 +622,8 @@ for head in range(4):
 # maps of layer 2 change with it: without the previous-token head, the weights on the token after
 # the copy fall, although nobody touched that layer. When the head is silent, the accuracy falls to
 # that of one layer; in a mean, some of the token before may still get through.
-#
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Of the other heads, our control, only head 3, which looks at its own token, is clearly needed as
 # well, though much less, and its silence does less harm than its mean.
 
@@ -633,8 +635,8 @@ for head in range(4):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### In five starts
 #
-# In starts 0 and 1, a single head looks back; with queries 0 it leaves 28 and 17% of the answers. In
-# the other three, two heads share the work: while one of them is left, 49 to 92% are right, without
+# In starts 0 and 1, a single head looks back; with queries 0 it leaves 28 and 17% right. In the
+# other three, two heads share the work: while one of them is left, 49 to 92% are right, without
 # both 37 to 48%, and with output 0 only 17 to 27%, about as few as with one layer.
 #
 # As a control we remove as many other heads; the worst case is shown. It keeps 76% and more in four
@@ -648,14 +650,13 @@ for head in range(4):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Does the damage go through the keys?
 #
-# Our story also says *how* layer 2 needs the head: for its **keys**. To test this, let the model
-# run twice. From the damaged run, which lacks the head, keep the queries, keys and values of layer
-# 2. Then put only some of these into layer 2 of the whole model (**activation patching**), as
-# `with_damaged` does (`show_source(with_damaged)` prints it).
+# Does layer 2 need the head for its **keys**, as our story says? From a damaged run, without the
+# head, `with_damaged` keeps layer 2's queries, keys and values, and puts only some of them into the
+# whole model (**activation patching**; `show_source(with_damaged)` prints it).
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the two runs, and what is put from one into the other
-picture = Diagram("Only the keys of layer 2 come from the damaged run", 10, 4.5)
+picture = Diagram("Only the keys of layer 2 come from the damaged run", 10, 4.2)
 runs = []
 for y, name, kind in ((2.9, "without\nthe head", MARKED), (0.9, "layer 1,\nwhole", LEARNED)):
     start = picture.box("text", 0.8, y, 1.0, 0.7, kind=TENSOR)
@@ -903,8 +904,9 @@ who_uses_what(SHAPES[:5])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The cache column counts the numbers for each further token of a *long* text. In Mistral 7B all
-# layers have a window of 4,096 tokens, so the cache stops growing. *QK-norm* means that queries and keys are normalised before their product.
-# *Linear, 8 times* are rotary speeds divided by 8 for longer texts (chapter 11).
+# layers have a window of 4,096 tokens, so the cache stops growing. *QK-norm* means that queries
+# and keys are normalised before their product. *Linear, 8 times* are rotary speeds divided by 8
+# for longer texts (chapter 11).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Two bugs in a trained model
@@ -1154,8 +1156,8 @@ bert_layer = bert.encoder.layer[0].attention.self
 torch.testing.assert_close(layer_from(bert_layer)(X, X, X), bert_layer(X)[0], atol=1e-4, rtol=0)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The library rotates column $j$ of a head together with $j + d / 2$, this course $2j$ with $2j + 1$,
-# as the paper does. So `layer_from` reorders the rows of $W_q$ and $W_k$, which changes no score.
+# The library rotates column $j$ of a head with $j + d / 2$, this course $2j$ with $2j + 1$, as the
+# paper does. So `layer_from` reorders the rows of $W_q$ and $W_k$, which changes no score.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### A model by its name
