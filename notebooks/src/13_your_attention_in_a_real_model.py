@@ -355,7 +355,7 @@ plt.show()
 #
 # **What we did not show.** That one layer *cannot* do it: at these sizes it did not learn it.
 # Sanford, Hsu and Telgarsky (2024) prove that it must be exponentially larger than two layers to
-# solve such a task. And ours is no language model, because offline this page cannot load one (*A
+# solve such a task. And ours is not a language model, as offline this page cannot load one (*A
 # model by its name*, in Going further). Olsson et al. (2022) found induction heads there: they
 # appear in training just when a model suddenly gets better at using distant text. That the heads
 # cause this was shown only for small models without feed-forward networks.
