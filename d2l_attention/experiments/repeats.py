@@ -21,7 +21,8 @@ LETTERS = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+-"
 HALVES = range(8, 17)  # tokens before the sequence begins again
 COLUMNS = (
     "two layers|looks back|second|induction|without it|without second|without another|heads|"
-    "blind|others blind|silent|others silent|queries|keys|values|all three|one layer|one wide layer"
+    "blind|others blind|silent|others silent|queries|keys|values|keys and queries|all three|"
+    "one layer|one wide layer"
 )
 
 
@@ -140,7 +141,8 @@ def by_position() -> float:
 
 
 def with_damaged(model: nn.Module, heads: list[int]) -> list[float]:
-    """``accuracy`` with layer 2's queries, keys, values, or all three from a damaged run.
+    """``accuracy`` with layer 2's queries, keys, values, the first two, or all three from a
+    damaged run.
 
     In that run ``heads`` of layer 1 have equal weights. What layer 2 gets otherwise, the vectors
     that its output is added to among it, is that of the model as it was trained.
@@ -165,7 +167,7 @@ def with_damaged(model: nn.Module, heads: list[int]) -> list[float]:
         return attention
 
     found = []
-    for which in ([0], [1], [2], [0, 1, 2]):
+    for which in ([0], [1], [2], [0, 1], [0, 1, 2]):
         with use_attention(model, put_in(which), layers=[1]):
             found.append(accuracy(model))
     return found

@@ -235,11 +235,11 @@ def lines_of_order(found: dict[str, Any]) -> list[str]:
     """What a head is for, in a table: of all heads the three without which most distance is lost.
 
     Its columns: how much of the distance between a compound and the same turned round is left, how
-    many pairs are nearer, the first pair's similarity, and the distance left to other compounds.
+    many pairs are nearer, the first pair's cosine, and the distance left to other compounds.
     """
     order, pairs = found["order"], len(COMPOUNDS)
     head = "{:26}{:>9}{:>10}{:>12}{:>18}".format
-    lines = [head("", "distance", "nearer", "boat house", "other compounds")]
+    lines = [head("", "distance", "nearer", "cosine", "other compounds")]
     lines.append(head("all heads", "100%", "", f"{order['first pair']:.3f}", "100%"))
     for way, words in (("blind", "equal weights"), ("silent", "output 0")):
         for name, left in order[way]["heads"].items():

@@ -40,7 +40,7 @@ MORE = "All scores are 0 here, so a query gives the mean of the values that it s
 
 repair_new_queries = Exercise(
     **heading("13.4", "The wrong corner", "medium", minutes=12),
-    section="The lines of chapters 3 and 4",
+    section="Put your own attention in",
     hints=[
         "Run it with all scores 0: each query then gives the mean of the values that it sees. "
         "Try 3 queries and 3 keys, then 1 query and 3 keys.",
