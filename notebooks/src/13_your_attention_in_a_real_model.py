@@ -7,7 +7,7 @@
 # - put seven lines of your own into a Llama as its attention;
 # - test by ablation what a head is for, in your own model and in a published one.
 #
-# Core path: 70 to 105 minutes, in two sittings. Going further: 45. Exercises: 111. A good place to
+# Core path: 70 to 105 minutes, in two sittings. Going further: 40. Exercises: 111. A good place to
 # stop is *A place to stop*, half-way. Builds on chapters 1 to 8. *Dive into Deep Learning* (D2L)
 # ends its Transformer in section 11.7, and has BERT, T5 and GPT in 11.9.
 
@@ -832,7 +832,7 @@ print(*lines_of_order(minilm), sep="\n")
 #
 # Read these in any order.
 #
-# - *Read a configuration*, 4 minutes
+# - *Read a configuration*, 3 minutes
 # - *Two bugs in a trained model*, 14 minutes
 # - *Other architectures*, 2 minutes
 # - *Softcap, bias and sinks*, 6 minutes
@@ -872,7 +872,7 @@ def differences(model, functions, **inputs):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Read a configuration
 #
-# *4 minutes.* How large is a real model? Its **configuration** says it; the learned parameters are
+# *3 minutes.* How large is a real model? Its **configuration** says it; the learned parameters are
 # a separate file. Here are the published sizes of Llama 3 8B in the words of this course:
 
 # %% slideshow={"slide_type": "-"}
