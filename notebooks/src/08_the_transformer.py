@@ -534,8 +534,7 @@ class PlainAddNorm(nn.Module):
 # signs.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A good place to stop.** You now have all the parts that attention lacks. What remains is to put
-# them together.
+# **A good place to stop.** What remains is to put the parts together.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The encoder's block
@@ -566,7 +565,8 @@ schematic("encoder block")
 # This block contains the attention layer of chapters 3, 4 and 6. `split` gives each head its share
 # of the numbers. `attend` takes the steps that you know, from scores to answers, and `W_o` mixes
 # the heads. A query may attend where `visible` is True. Its shape must expand to (B, H, Q, K), that
-# is sentences, heads, queries and keys: (B, 1, 1, K) hides padding, and (Q, K) the future.
+# is sentences, heads, queries and keys: (B, 1, 1, K) hides padding, and (Q, K) the future. Why mask
+# twice? Where a query sees no key at all, the softmax gives equal weights, and these become 0.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -584,8 +584,7 @@ class PlainMultiHeadAttention(nn.Module):
     def attend(self, q, k, v, visible):  # q (B, H, Q, D / H), k and v (B, H, K, D / H)
         scores = q @ k.mT / math.sqrt(q.shape[-1])  # (B, H, Q, K)
         scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
-        # Once more: if a query sees no key at all, the softmax has given equal weights to all.
-        self.attention_weights = scores.softmax(dim=-1).masked_fill(~visible, 0.0)
+        self.attention_weights = scores.softmax(dim=-1).masked_fill(~visible, 0.0)  # empty rows: 0
         heads = self.dropout(self.attention_weights) @ v  # (B, H, Q, D / H)
         return self.W_o(heads.transpose(1, 2).flatten(start_dim=2))  # (B, Q, D)
 
@@ -905,9 +904,6 @@ theirs = translate(trained, [pair.source for pair in some], src_vocab, tgt_vocab
 print("100 new sentences, the same as the package's, word for word:", written == theirs)
 assert written == theirs
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# This is a whole translator of plain parts, and training has added only the numbers.
-
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask which line of the loop does work that an earlier step has done already.
 
@@ -953,7 +949,7 @@ print("24 tokens one by one give what they give at once, within 0.0001:", same)
 # ### One sentence, word by word
 #
 # Now watch how our blocks write *il la voit* for *he sees her*. Keys and values are kept on both
-# sides, French on the left and English on the right:
+# sides, French on the left and English on the right. The weights are head 4's, in the last blocks:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Steps through the sentence with a cache, and draws head 4 of the last block
@@ -1078,7 +1074,7 @@ def forbid(layer, queries, keys):  # slices of positions
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # PyTorch calls `hide` before each `forward` of the layer, and what `hide` returns replaces the
-# inputs. So the layer gets the same tokens, with a mask that also hides the chosen keys.
+# inputs.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The look of 'it' at 'orange'
