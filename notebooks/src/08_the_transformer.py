@@ -4,19 +4,19 @@
 # **You will**
 # - follow a sentence through a trained translator, from the whole down to one number and back;
 # - build a whole translator from plain parts that writes the same sentences as the trained one;
-# - mask out single looks and whole paths, to find out which words one letter depends on;
-# - keep keys and values in a cache, and get the same answers.
+# - watch it write word by word, with a cache of keys and values;
+# - mask out single looks and whole paths, to find out which words one letter depends on.
 #
 # Core path: 75 to 110 minutes, in two sittings. Going further: 45. Exercises: 80. Builds on
 # chapters 1, 3, 4, 6 and 7. *Dive into Deep Learning* (D2L) treats the subject in section 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 33½ minutes: 11½ for the opening, from 'it' to a number and back; 7½ for positions, the
-# feed-forward network and add and norm; 4½ for the blocks; 2 for the whole translator; 5 for the
-# paths of the gender; 3 for the cache and the summary. After 19 minutes you should be at 'The
-# encoder's block'. Two slides are not in the plan: 'Our order' and 'The encoder block in code'.
-# Behind? Leave out the slides of the cache. Nothing trains in the core. The slides after the
-# summary are for questions. Homework: exercises 8.1 to 8.4.
+# 35 minutes: 11½ for the opening, from 'it' to a number and back; 7 for positions, the feed-forward
+# network and add and norm; 4 for the blocks; 3 for the whole translator; 3½ for the cache; 6 for
+# the paths of the gender and the summary. After 18½ minutes you should be at 'The encoder's block'.
+# Two slides are not in the plan: 'Our order' and 'The encoder block in code'. Behind? Leave out the
+# slides of the cache. Nothing trains in the core. The slides after the summary are for questions.
+# Homework: exercises 8.1 to 8.4.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -46,7 +46,6 @@ from d2l_attention.views.palette import (
     INK,
     KEY,
     QUERY,
-    SERIES,
     WEIGHT,
     signed,
 )
@@ -86,6 +85,14 @@ for noun in ("cake", "orange"):
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let the room find the last letters that differ, and the English word that decides
 # about them. Does 'it' look at the noun, and does the letter depend on it? Both come near the end.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ## What you need
+#
+# - **Attention** (chapter 3): $\mathrm{softmax}(QK^\top / \sqrt{d})\, V$, in five steps below.
+# - A **mask** (chapter 4) is True where a query may attend. A causal mask hides the future.
+# - **Heads** (chapter 6): $H$ attentions of width $D/H$ side by side. Here $D = 64$, $H = 4$.
+# - **Positions** (chapter 7): sines and cosines are added to each word's vector.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From the whole to one number
@@ -139,11 +146,9 @@ for start, end, label in (
 d.figure
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two rows of boxes from left to right. Above, 'he sees her' becomes 64 numbers per word,
-# goes through the encoder's two blocks, and gives English vectors, each of which has attended to
-# the others. Below, the French so far, 'il la', becomes such vectors as well and goes through the
-# decoder's two blocks to 442 scores, of which that of 'voit' is best. An arrow leads from the
-# English vectors down to the decoder's blocks: they are attended to.*
+# *Figure: two rows of boxes. Above, 'he sees her' becomes 64 numbers per word and goes through the
+# encoder's two blocks to English vectors. Below, the French so far, 'il la', goes through the
+# decoder's two blocks, which attend to the English vectors, to 442 scores; that of 'voit' is best.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # In the **encoder**, the upper half, English words look at English words. In the **decoder**, the
@@ -159,8 +164,9 @@ d.figure
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One query and three keys, in small numbers
 #
-# What happens when a word looks at others? Each word is a vector, here of only two numbers. Three
-# learned matrices, the same for all words, turn it into three things:
+# What happens when a word looks at others? Each word is a vector, here a row of only two numbers.
+# This row is multiplied by three learned matrices, $x W_q$, $x W_k$ and $x W_v$, the same for all
+# words:
 #
 # - $W_q$ gives the word's **query**, which describes what it needs;
 # - $W_k$ gives its **key**, by which other words find it;
@@ -242,16 +248,15 @@ drawn = [
 Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=True)])
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: five steps in a table with a column for each word. The vectors of words 1 to 3, (-1, 3),
-# (1, 0) and (0, 1), give the keys (-1, 2), (1, 1) and (0, 1) and the values 2, 10 and 4; that of
-# word 0, (1, 1), gives the query (2, 1). The scores are 0, 3 and 1, the weights 0.04, 0.84 and
-# 0.11, and the products 0.08, 8.44 and 0.46 sum to 8.98.*
+# *Figure: five steps in a table with a column for each word. Words 1 to 3 give the keys (-1, 2),
+# (1, 1) and (0, 1) and the values 2, 10 and 4, and word 0 the query (2, 1). The scores are 0, 3 and
+# 1, the weights 0.04, 0.84 and 0.11, and the products 0.08, 8.44 and 0.46 sum to 8.98.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# The answer, 8.98, is near 10, the value of word 2. If the queries of all words are the rows of
-# $Q$, and keys and values those of $K$ and $V$, all answers are one formula:
-# $\mathrm{softmax}(QK^\top / \sqrt{d})\, V$. It divides the scores by the root of a query's size
-# $d$, as chapter 3 explains.
+# The answer, 8.98, is near 10, the value of word 2. Now stack the queries of all words as the rows
+# of $Q$, and keys and values as those of $K$ and $V$. Then one formula gives every answer:
+# $\mathrm{softmax}(QK^\top / \sqrt{d})\, V$. The steps above left out the root of a query's size
+# $d$, which keeps the scores from growing with $d$ (chapter 3).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Do the column of word 2 on the board. Ask what the answer becomes if the value of word
@@ -265,15 +270,15 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 # has 64 numbers, and a head's queries, keys and values a quarter of that, 16.
 #
 # **Predict.** The translator has written *il la*, 'he her'. Now the vector of *la* has to find the
-# next word. At which English word does head 4 of the decoder's second block look: *he*, *sees* or
-# *her*?
+# next word. As an example we take head 4 of the decoder's second block. At which English word does
+# it look: *he*, *sees* or *her*?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room vote: most say 'sees', and some 'her', because it is the word that has
 # just been written.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws how head 4 finds its answer for 'la': scores, weights, and the values times their weights
+# Prints how head 4 finds its answer for 'la': scores, weights, values and their weighted sum
 looks, seen = trained.decoder.blks.block1.attention2, {}
 hooks = [
     getattr(looks, name).register_forward_hook(
@@ -288,36 +293,20 @@ for hook in hooks:
 head_scores = seen["W_k"] @ seen["W_q"][2] / math.sqrt(16)
 head_weights = head_scores.softmax(dim=0)
 torch.testing.assert_close(head_weights, looks.attention_weights[0, 3, 2])
-weighted = head_weights[:, None] * seen["W_v"]  # (4, 16)
-figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.6), width_ratios=[1, 1.35])
-answers = torch.cat([weighted, weighted.sum(dim=0, keepdim=True)])
-heatmap(right, answers, vmin=-3.6, vmax=3.6, cmap=signed())
-right.set(title="weight times value: 16 numbers", xticks=[], yticks=range(5))
-right.set_yticklabels([*english, "answer"])
-right.axhline(3.5, color=INK, lw=1.5)
-left.set(xlim=(0, 4), ylim=(4.5, -0.5), xticks=(0.8, 1.8, 3), yticks=[])
-left.set_xticklabels(["score", "$e^{score}$", "weight"])
-left.tick_params("x", top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
-left.spines[:].set_visible(False)
-for i, (score, weight) in enumerate(zip(head_scores, head_weights, strict=True)):
-    left.text(0.8, i, f"{score:.2f}", ha="center", va="center")
-    left.text(1.8, i, f"{score.exp():.1f}", ha="center", va="center")
-    left.text(2.6, i, f"{weight:.3f}", ha="center", va="center")
-    left.barh(i, weight, left=3, height=0.5, color=WEIGHT)
-figure.colorbar(right.images[0], ax=right)
-figure.suptitle("The answer for 'la' is nearly the value of 'sees'", fontsize=17)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a row for each English word. The scores of 'he', 'sees', 'her' and 'end of sentence' are
-# -0.55, 7.01, 2.86 and -0.13, and their weights 0.001, 0.983, 0.016 and 0.001. On the right, each
-# word's value times its weight is a strip of 16 coloured cells. Only that of 'sees' has strong
-# colours, and the answer, the last strip, looks like it.*
+answer = head_weights @ seen["W_v"]  # (16,)
+assert F.cosine_similarity(answer, seen["W_v"][1], dim=0) > 0.99
+print("         score   e^score   weight   value, the first 4 of 16 numbers")
+table = zip(english, head_scores, head_weights, seen["W_v"], strict=True)
+for word, score, weight, value in table:
+    numbers = "".join(f"{each:7.2f}" for each in value[:4])
+    print(f"{word:6} {score:7.2f} {score.exp():9.1f} {weight:8.3f} {numbers}")
+print(f"{'answer':6}", 25 * " ", "".join(f"{each:7.2f}" for each in answer[:4]))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Head 4 looks at *sees*, whose French, *voit*, is the next word. Its figure is our small example
-# once more, with `<eos>` as a fourth key, with 16 numbers in each query, key and value, and with
-# each score divided by $\sqrt{16}$.
+# Head 4 looks at *sees*, whose French, *voit*, is the next word, so its answer is nearly the value
+# of *sees*. These are the same steps at full size: there are four keys, the last of which is
+# `<eos>`, queries, keys and values have 16 numbers each, and the scores are already divided by
+# $\sqrt{16} = 4$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let somebody compute one weight with a pocket calculator: e to the power of the score
@@ -352,16 +341,17 @@ look_inside(trained, source, so_far, tokens=tokens, at=place)
 # How does the answer of a head become a word? Put end to end (**concatenated**), the answers of the
 # four heads are 64 numbers again. The matrix `W_o` mixes them, and the result is added to the
 # vector of *la*. After the last block, one more matrix turns this vector into 442 scores. Does the
-# word then depend on head 4? Let us put zeros in place of its answers, and then of those of all
-# four heads. What comes after *il la*, for four verbs?
+# word then depend on head 4? Let us put zeros in place of its answers, then of those of three heads
+# and of all four. What comes after *il la*, for four verbs?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Translates the sentence with four verbs, also without head 4 and without all heads of its layer
+# Translates the sentence with four verbs, also without heads of one layer, and prints weights
 verbs = ["sees", "finds", "follows", "visits"]
 four = torch.tensor([src_vocab[["he", verb, "her", EOS]] for verb in verbs])
 found = {}
 print(f"{'he ... her':18}", *(f"{verb:8}" for verb in verbs))
-for name, first in (("whole", 64), ("without head 4", 48), ("without its layer", 0)):
+cuts = ("whole", 64), ("without head 4", 48), ("head 1 alone", 16), ("without its layer", 0)
+for name, first in cuts:
 
     def empty(_, inputs, first=first):  # the answers of the heads, end to end, go into W_o
         return inputs[0].index_fill(-1, torch.arange(first, 64), 0.0)
@@ -373,31 +363,26 @@ for name, first in (("whole", 64), ("without head 4", 48), ("without its layer",
     found[name] = tgt_vocab.to_tokens(rows.argmax(dim=-1))
     print(f"{name:18}", *(f"{word:8}" for word in found[name]))
 assert found["whole"] == found["without head 4"] == ["voit", "trouve", "suit", "visite"]
+assert found["head 1 alone"] == found["whole"]
 assert not set(found["without its layer"]) & set(found["whole"])
 with torch.no_grad():
     trained(four, so_far.expand(4, -1))
-on_the_verb = looks.attention_weights[:, 3, 2, 1]  # head 4, query 'la', key 1
-print(f"\n{'weight in head 4':18}", *(f"{weight:<8.2f}" for weight in on_the_verb))
-assert (on_the_verb > 0.9).all()
+print("\nweight on the verb")
+on_the_verb = looks.attention_weights[:, :, 2, 1]  # (4 sentences, 4 heads), query 'la', key 1
+for i, each in enumerate(on_the_verb.T, start=1):
+    print(f"{f'head {i}':18}", *(f"{weight:<8.2f}" for weight in each))
+assert (on_the_verb[:, 3] > 0.9).all() and (on_the_verb[:, [0, 2]] > 0.79).all()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The French word follows the verb, to which head 4 gives over 0.9 of its weight. Yet without head 4
-# all four words stay as they are. Only without all four heads of the layer does each become *a*,
-# 'has'. So what a map shows need not be what the answer depends on. To examine this, let us build a
-# translator of our own from plain parts.
+# all four words stay, because two more heads look there: 1 and 3 give the verb 0.8 or more, and
+# head 1 alone is enough for all four words. Only without all heads of the layer does each become
+# *a*, 'has'. So what one map shows need not be what the answer depends on. To examine this, let us
+# build a translator of our own from plain parts.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Before the second row, ask whether the verb decides only through head 4. All four
 # words stay right without it, but not without its layer.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ## What you need
-#
-# - **Attention** (chapter 3) is $\mathrm{softmax}(QK^\top / \sqrt{d})\, V$, as in the five steps.
-# - A **mask** (chapter 4) is True where a query may attend. A causal mask hides the future.
-# - **Heads** (chapter 6). $H$ attentions of width $D/H$ work side by side, between $W_q$, $W_k$,
-#   $W_v$ and $W_o$. Here $D = 64$ and $H = 4$.
-# - **Positions** (chapter 7) are told by sines and cosines, which are added to each word's vector.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What attention lacks
@@ -429,8 +414,8 @@ assert (on_the_verb > 0.9).all()
 # Half a minute. Ask which two words of the first sentence attention could not tell apart.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A learned vector starts with numbers of about $1 / \sqrt D$, much smaller than sines and cosines.
-# So `embed` first multiplies it by $\sqrt D$.
+# Before training, a word's vector has numbers of about $1 / \sqrt D$, which sines and cosines would
+# drown. So `embed` multiplies it by $\sqrt D$ before it adds them.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -445,47 +430,20 @@ def embed(embedding, X, offset=0):  # X (B, n), the first token at position offs
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A feed-forward network for each token
 #
-# Why is attention not enough? A token $x$ that attends only to itself gets $W_o W_v x$, a linear
-# map. To see its limits, let us ask how far apart the two numbers of a token $(a, b)$ are. A
-# network with two hidden units and a ReLU can tell:
+# Why is attention not enough? The softmax of its weights is not linear, but what they carry is: a
+# token $x$ that attends only to itself gets $x W_v W_o$. No linear map can compute, for instance,
+# how far apart the two numbers of a token $(a, b)$ are. A network with two hidden units and a ReLU
+# can:
 #
 # $$\max(0,\, a - b) + \max(0,\, b - a) = |a - b|$$
 #
-# For the tokens $(3, 1)$, $(1, 3)$ and their average $(2, 2)$ it gives 2, 2 and 0.
-#
-# **Predict.** A linear map fits the first two. What is its third value?
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Draws what the network and a fitted linear map give between the two tokens
-way = torch.linspace(0, 1, 41)
-a, b = 3 - 2 * way, 1 + 2 * way  # from (3, 1) to (1, 3)
-network = F.relu(a - b) + F.relu(b - a)
-assert network[[0, 20, 40]].tolist() == [2, 0, 2]
-figure, ax = plt.subplots(figsize=(7, 3))
-ax.plot(way, 0.5 * a + 0.5 * b, **SERIES[1], markevery=[0, 20, 40], label="linear map")
-ax.plot(way, network, **SERIES[0], markevery=[0, 20, 40], label="network")
-ax.set_xticks((0, 0.5, 1), ["(3, 1)", "(2, 2)", "(1, 3)"])
-ax.set(
-    xlabel="token",
-    ylabel="result",
-    title="A linear map cannot follow the network",
-    ylim=(-0.2, 2.6),
-    yticks=(0, 1, 2),
-)
-ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two curves between the tokens (3, 1) and (1, 3), with (2, 2) in the middle. The network
-# falls from 2 to 0 in the middle and rises to 2 again. The linear map is 2 everywhere.*
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# It gives 2, like every linear map that is right for the first two, because a linear map sends an
-# average to the average of the results.
+# For the tokens $(3, 1)$, $(1, 3)$ and their average $(2, 2)$ it gives 2, 2 and 0. A linear map
+# that gives 2 for the first two must give 2 for the third as well, because it sends an average to
+# the average of the results.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes with pencil and paper. Ask why a linear map must say 2 for (2, 2), whatever its two
-# numbers are.
+# 1½ minutes with pencil and paper. Hide the last sentence, and ask what a linear map that is right
+# for the first two gives for (2, 2).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two linear layers and a ReLU
@@ -525,6 +483,9 @@ class PlainFFN(nn.Module):
 # |---|---|---|
 # | $f(X)$ | $0.1$ | $0.1^{10}$, almost nothing |
 # | $X + f(X)$ | $1.1$ | $1.1^{10} \approx 2.6$ |
+#
+# He et al. doubt that vanishing gradients are the reason why their sums help. *The gradient through
+# 24 networks*, in *Going further*, also measures stacks with a norm.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for both numbers before you show them. For the second expect 'ten times 0.1 more,
@@ -573,8 +534,7 @@ class PlainAddNorm(nn.Module):
 # signs.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A good place to stop.** You now have all the parts that attention lacks. What remains is to put
-# them together.
+# **A good place to stop.** What remains is to put the parts together.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The encoder's block
@@ -586,11 +546,10 @@ class PlainAddNorm(nn.Module):
 schematic("encoder block")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a straight line leads from X (B, n, D) through two boxes named 'add & norm' to the output
-# (B, n, D). Before the first box, three arrows lead from the line down to multi-head attention:
-# queries, keys and values. Its answer (B, n, D) goes up to the box, where it is added to what the
-# line brings, the residual. Before the second box, an arrow leads down to the FFN, which works on
-# each token, and its answer (B, n, D) goes up to the box.*
+# *Figure: a straight line leads from X (B, n, D) through two boxes named 'add & norm' to the
+# output. Before the first box, queries, keys and values lead from the line down to multi-head
+# attention, whose answer goes up to the box. Before the second, an arrow leads down to the FFN,
+# whose answer goes up to the box.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The line carries a token's vector, to which two answers are added. The first comes from other
@@ -600,52 +559,14 @@ schematic("encoder block")
 # One minute. Follow one token with a finger. Ask where it meets other tokens: in one
 # box of four.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### One vector on its way through the block
-#
-# How much do these boxes change a real vector? Here is that of *sees*, in the trained encoder's
-# first block:
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the vector of 'sees' after each part of the trained encoder's first block
-first_block, after = trained.encoder.blks.block0, {}
-hooks = [
-    getattr(first_block, name).register_forward_hook(
-        lambda _, inputs, output, name=name: after.update({name: (inputs[0][0], output[0])})
-    )
-    for name in ("attention", "addnorm1", "ffn", "addnorm2")
-]
-with torch.no_grad():
-    trained(source, so_far)
-for hook in hooks:
-    hook.remove()
-strips = [after["attention"][0], *(output for _, output in after.values())]  # each (4, 64)
-turned = F.cosine_similarity(strips[0], strips[-1], dim=-1)
-assert (turned > 0.7).all()
-figure, ax = plt.subplots(figsize=(9, 2.9))
-names = ["X, what comes in", "+ attention", "add & norm", "+ FFN", "add & norm"]
-heatmap(ax, torch.stack([strip[1] for strip in strips]), vmin=-3, vmax=3, cmap=signed())
-ax.set_yticks(range(5), names)
-ax.set(title="The block changes 'sees', but does not replace it", xlabel="64 numbers", xticks=[])
-figure.colorbar(ax.images[0], ax=ax)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: five strips of 64 coloured cells. The first is what comes in. Attention and the FFN, the
-# second and the fourth strip, add only pale colours, so that the third and the fifth, after the two
-# sums with their norms, still have nearly the pattern of the first.*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Ask which two strips are small: what attention and FFN add.
-
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The attention layer of chapter 6
 #
-# This block contains the attention layer that we built in chapters 3, 4 and 6. Here it is again,
-# before you use it. `forward` makes queries, keys and values, and `split` gives each head its share
-# of their numbers. `attend` takes the steps that you know, from scores to answers, and `W_o` mixes
-# the heads. A query may attend where `visible` is True. Its shape must expand to (B, H, Q, K):
-# sentences, heads, queries, keys.
+# This block contains the attention layer of chapters 3, 4 and 6. `split` gives each head its share
+# of the numbers. `attend` takes the steps that you know, from scores to answers, and `W_o` mixes
+# the heads. A query may attend where `visible` is True. Its shape must expand to (B, H, Q, K), that
+# is sentences, heads, queries and keys: (B, 1, 1, K) hides padding, and (Q, K) the future. Why mask
+# twice? Where a query sees no key at all, the softmax gives equal weights, and these become 0.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -663,7 +584,7 @@ class PlainMultiHeadAttention(nn.Module):
     def attend(self, q, k, v, visible):  # q (B, H, Q, D / H), k and v (B, H, K, D / H)
         scores = q @ k.mT / math.sqrt(q.shape[-1])  # (B, H, Q, K)
         scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
-        self.attention_weights = scores.softmax(dim=-1).masked_fill(~visible, 0.0)
+        self.attention_weights = scores.softmax(dim=-1).masked_fill(~visible, 0.0)  # empty rows: 0
         heads = self.dropout(self.attention_weights) @ v  # (B, H, Q, D / H)
         return self.W_o(heads.transpose(1, 2).flatten(start_dim=2))  # (B, Q, D)
 
@@ -678,7 +599,8 @@ class PlainMultiHeadAttention(nn.Module):
 # Now it is your turn. The block reads $B$ sentences of $n$ tokens, and each token keeps its $D$
 # numbers (`num_hiddens`). You need one line for each box named 'add & norm'. The parts to call are
 # `attention(queries, keys, values, visible)`, `ffn(X)`, and `addnorm1(X, Y)` and `addnorm2(X, Y)`,
-# where Y is what the layer gives. The second cell compares your function with the trained block.
+# where Y is what the layer gives. The second cell compares your function with the trained block. If
+# they agree, the encoder of our translator will run your two lines.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -769,7 +691,7 @@ roles = (
     ("decoder, attention1\n(B, H, T, T)", decoder_block.attention1, french, french),
     ("decoder, attention2\n(B, H, T, S)", decoder_block.attention2, french, padded),
 )
-figure, axes = plt.subplots(1, 3, figsize=(10, 3.7))
+figure, axes = plt.subplots(1, 3, figsize=(9.2, 3.4))
 for ax, (name, layer, rows, columns) in zip(axes, roles, strict=True):
     weights = layer.attention_weights[0, 3]
     hatch_zeros(heatmap(ax, weights, rows, columns, vmin=0, vmax=1), weights)
@@ -782,12 +704,13 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: three maps of weights, queries by keys, with S English tokens, the last a padding token,
-# and T French ones. In the encoder's, (B, H, S, S), and the decoder's second, (B, H, T, S), the
-# column of the padding is hatched. In the decoder's first, (B, H, T, T), all cells above the
-# diagonal are.*
+# and T French ones. In the encoder's and the decoder's second, the column of the padding is
+# hatched, and in the decoder's first all cells above the diagonal.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# French padding needs no mask of its own, because it is in the future of all real words.
+# Drawn is head 4 of the second blocks. Padding is hidden as a key only: its own row has weights,
+# but nobody reads its answer. French padding needs no mask of its own, because it is in the future
+# of all real words.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask why the upper right is hatched in one of the three only.
@@ -806,9 +729,8 @@ plt.show()
 # what is left without it: an encoder's block with a causal mask, the block of a chat model.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Only the second is new. Write this block before you read ours, in both orders, post-norm and
-# pre-norm. `check` says what is right or what went wrong, and `hint("8.4")` and `solution("8.4")`
-# help.
+# Only the second is new. Write this block before you read ours. `check` says what is right or what
+# went wrong, and `hint("8.4")` and `solution("8.4")` help.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **8.4** · complete a function
@@ -817,11 +739,12 @@ plt.show()
 # (B, S, D), then `ffn`. Each has a residual connection and a norm. Return what comes out of the
 # last sublayer, (B, T, D).
 #
-# - Call an attention as `attention1(queries, keys, values)`. It has its mask inside.
+# - Call an attention as `attention1(queries, keys, values)`. Unlike ours, it has its mask inside.
 # - `norms` is a list of three layer norms, one per sublayer, in their order: `norms[0](X)`.
 # - `dropout` is also a function, and falls on what a sublayer gives: `dropout(Y)`.
 # - `sources` is the encoder's output and needs no norm here.
-# - `pre_norm` is True or False.
+# - `pre_norm` chooses the order: if False, $\mathrm{norm}(X + f(X))$; if True,
+#   $X + f(\mathrm{norm}(X))$.
 #
 # The result has the dtype of X, X itself stays as it is, and gradients reach X and `sources`.
 
@@ -860,13 +783,11 @@ class PlainDecoderBlock(nn.Module):
 schematic("Transformer")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two rows of boxes. Above, the English tokens (B, S) become vectors with positions, and a
-# straight line leads from these through two 'add & norm' to the English vectors (B, S, D). Self-
-# attention and FFN read the line and give their answers to these boxes. Below, the French so far
-# (B, T) becomes vectors as well, and a line leads through three 'add & norm' and a linear layer to
-# the scores of words. Causal self-attention, cross-attention and FFN read it. The English vectors
-# lead down to the cross-attention as keys and values. A frame around each row of sublayers says
-# that this block is there twice.*
+# *Figure: two rows of boxes. Above, a line leads from the English tokens (B, S) through two 'add &
+# norm', fed by self-attention and FFN, to the English vectors (B, S, D). Below, the French so far
+# (B, T) goes along such a line, with causal self-attention, cross-attention and FFN, to the scores
+# of words. The English vectors lead down to the cross-attention as keys and values. Each row of
+# sublayers is there twice.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Follow 'sees' with a finger, from the upper left to the score of 'voit'. Ask where the
@@ -912,6 +833,39 @@ class OurTranslator:
 # in the attentions of the blocks, and nowhere else.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The loss at all positions
+#
+# Where do the numbers come from? In training, the decoder reads the true French, and should write
+# the same French shifted by one. The mask hides each position's answer, which stands one place to
+# the right. So a single pass gives the loss at all positions, which is minus the logarithm of the
+# true word's probability:
+
+# %% slideshow={"slide_type": "fragment"}
+read, wanted = [BOS, "il", "la", "voit"], ["il", "la", "voit", EOS]  # shifted by one
+ours, lens = OurTranslator(), torch.tensor([4])
+with torch.no_grad():
+    scores = ours.decoder(torch.tensor([tgt_vocab[read]]), ours.encoder(source, lens), lens)[0]
+losses = F.cross_entropy(scores, torch.tensor(tgt_vocab[wanted]), reduction="none")  # (4,)
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Prints the four losses, and the three best scores after 'il'
+for words in zip(read, wanted, losses, strict=True):
+    print("after {:6} comes {:6} loss {:.6f}".format(*words))
+best = scores[1].topk(3)
+print("\nscores after il:", *tgt_vocab.to_tokens(best.indices), best.values)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The second loss by hand: after *il*, the score of *la* is 21.90, and the next ones are 12.88 and
+# 11.13. Divided by $e^{21.90}$, the sum of all $e^{\text{score}}$ is
+# $1 + e^{-9.02} + e^{-10.77} + \dots \approx 1.00016$. The probability of *la* is one over this
+# sum, and the loss is the sum's logarithm, 0.00016. If all 442 words were equally likely, it would
+# be $\ln 442 \approx 6.1$. Training lowers the mean loss (*Train your own*).
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Ask what the loss would be without the mask in training: small as well, because the
+# answer can be copied. Then ask for the loss if all words are equally likely.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The loop that writes
 #
 # How does it write a sentence? It chooses the best next word, appends it, and begins again, which
@@ -937,8 +891,9 @@ def with_yours(block, X, lens):
 
 
 if compare(your_block).startswith("Right"):
-    print("The encoder's blocks compute what you wrote.")
     PlainEncoderBlock.forward = with_yours
+whose = "yours" if PlainEncoderBlock.forward is with_yours else "ours (your_block is not right yet)"
+print("The two lines of the encoder's blocks:", whose)
 some = load("grammar").test[:100]
 batch = make_batch(some, src_vocab, tgt_vocab)
 written = write(OurTranslator(), batch.src, batch.src_lens, *tgt_vocab[[BOS, EOS]], max_len=30)
@@ -949,12 +904,134 @@ theirs = translate(trained, [pair.source for pair in some], src_vocab, tgt_vocab
 print("100 new sentences, the same as the package's, word for word:", written == theirs)
 assert written == theirs
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# This is a whole translator of plain parts, and training has added only the numbers. If you have
-# solved `your_block`, it is in the encoder now.
-
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask which line of the loop does work that an earlier step has done already.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## A cache for keys and values
+#
+# What does the loop do twice? For each new word it reads all French words again, although earlier
+# steps have already computed the keys and values of all but the newest. They have not changed,
+# because the mask lets no word see a later one. So a layer can keep them in a **key-value cache**.
+# For 24 words it then computes 24 keys, where the loop computes $1 + 2 + \dots + 24 = 300$.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 1½ minutes. Let the room compute both numbers before you show them. Then ask why an encoder could
+# not keep its keys while a sentence grows: there a new word changes all others, from the second
+# layer on.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### One new row of keys and values
+
+
+# %% slideshow={"slide_type": "-"} tags=["build"]
+def attend_with_cache(layer, X, cache):  # X (B, 1, D), cache: keys and values (B, H, n, D / H)
+    q, k, v = (layer.split(W(X)) for W in (layer.W_q, layer.W_k, layer.W_v))  # (B, H, 1, D / H)
+    if cache is not None:
+        k, v = torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2)
+    return layer.attend(q, k, v, X.new_ones(1, k.shape[2]).bool()), (k, v)  # mask (1, n + 1)
+
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Compares 24 tokens one by one, with a cache, and all at once
+layer, X, cache, answers = writing[0].attention1, torch.randn(1, 24, 64), None, []
+for t in range(24):
+    answer, cache = attend_with_cache(layer, X[:, t : t + 1], cache)
+    answers.append(answer)
+at_once = layer(X, X, X, torch.ones(24, 24).tril().bool())
+same = torch.allclose(torch.cat(answers, dim=1), at_once, atol=1e-4)
+print("24 tokens one by one give what they give at once, within 0.0001:", same)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Ask why the mask is all True: everything in the cache is the past.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### One sentence, word by word
+#
+# Now watch how our blocks write *il la voit* for *he sees her*. Keys and values are kept on both
+# sides, French on the left and English on the right. The weights are head 4's, in the last blocks:
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Steps through the sentence with a cache, and draws head 4 of the last block
+english, says = ["he", "sees", "her", EOS], ["il", "la", "voit", EOS]
+caches, on_french, on_english = [None, None], [], []
+with torch.no_grad():
+    read = ours.encoder(source, lens)  # (1, 4, 64), once for all steps
+    theirs = [  # for each block the keys and values (1, 4, 4, 16) of the English, once as well
+        [block.attention2.split(W(read)) for W in (block.attention2.W_k, block.attention2.W_v)]
+        for block in writing
+    ]
+    on_itself = reading[1].attention.attention_weights[0, 3]  # (4, 4)
+    for t, word in enumerate([BOS, *says[:3]]):
+        X = embed(trained.decoder.embedding, torch.tensor([[tgt_vocab[word]]]), offset=t)
+        for i, block in enumerate(writing):
+            Y, caches[i] = attend_with_cache(block.attention1, X, caches[i])
+            X = block.addnorm1(X, Y)
+            looks = block.attention2
+            queries = looks.split(looks.W_q(X))  # (1, 4, 1, 16)
+            X = block.addnorm2(X, looks.attend(queries, *theirs[i], torch.ones(4).bool()))
+            X = block.addnorm3(X, block.ffn(X))
+        on_french.append(block.attention1.attention_weights[0, 3])  # (1, t + 1)
+        on_english.append(block.attention2.attention_weights[0, 3])  # (1, 4)
+        assert tgt_vocab.to_tokens([trained.decoder.dense(X).argmax()]) == [says[t]]
+assert caches[1][0].shape == (1, 4, 4, 16)  # four words, four heads
+
+FRENCH, ENGLISH, W, ROWS = 2.1, 8.7, 1.2, 3.4
+
+
+def keys_and_values(x, words, kept):
+    """Columns for the words, of which so many have been kept."""
+    cells = grid([words], x, 0, "head", width=W)
+    for y, kind in ((1, "key"), (2, "value")):
+        if kept:
+            cells += grid("kept", x, y, "ghost", width=kept * W)
+        if new := len(words) - kept:
+            cells += grid([["new"] * new], x + kept * W, y, kind, width=W)
+    return cells
+
+
+def step(t):
+    words = [BOS, *says[:t]]
+    cells = keys_and_values(FRENCH, words, kept=t) + keys_and_values(ENGLISH, english, kept=4)
+    cells += grid([["keys"], ["values"]], 0, 1, "label", width=FRENCH)
+    for x in (FRENCH, ENGLISH):
+        cells += grid([["query"], ["new"]], x + 4 * W + 0.2, 0, [["head"], ["query"]], width=W)
+    for i, word in enumerate(words):
+        here = dict(y=ROWS + i, width=W)
+        cells += grid(on_french[i], FRENCH, kind="weight", label=word, **here)
+        if i < 3:
+            rest = here | dict(width=(3 - i) * W)
+            cells += grid("masked", FRENCH + (i + 1) * W, kind="ghost", **rest)
+        cells += grid(on_english[i], ENGLISH, kind="weight", **here)
+        cells += grid(says[i], ENGLISH + 4 * W + 0.2, kind="output", **here)
+    return cells
+
+
+encoder = keys_and_values(ENGLISH, english, kept=0)
+encoder += grid([[word] for word in english], ENGLISH - 1.5, ROWS, "head", width=W)
+encoder += grid(on_itself, ENGLISH, ROWS, "weight", width=W)
+texts = {
+    "The encoder reads the English once": "Each word may look at all four.",
+    "<bos> is read, 'il' is written": "A row of weights on the French, one on the English.",
+    "'il' is read, 'la' is written": "Key and value of <bos> are kept.",
+    "'la' is read, 'voit' is written": "One column and one row are new.",
+    "'voit' is read, <eos> is written": "Four steps have filled a causal map.",
+}
+drawn = [encoder, *(step(t) for t in range(4))]
+Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=True)])
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: five steps. The encoder's words look at each other, without a mask, and give keys and
+# values. Then each step adds a French column, whose key, value and query are new, and a row of
+# weights over the French so far and over the English; the future is masked. Written are 'il', 'la',
+# 'voit' and the end mark.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 1½ minutes. Before each step, ask what is computed anew: one column of keys and values, and one
+# row of weights. Ask what the encoder does after its step: nothing.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The price of the cache is memory, because each layer keeps two vectors per token (chapter 9).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Which path carries the gender?
@@ -997,7 +1074,7 @@ def forbid(layer, queries, keys):  # slices of positions
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # PyTorch calls `hide` before each `forward` of the layer, and what `hide` returns replaces the
-# inputs. So the layer gets the same tokens, with a mask that also hides the chosen keys.
+# inputs.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The look of 'it' at 'orange'
@@ -1008,13 +1085,17 @@ def forbid(layer, queries, keys):  # slices of positions
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Computes the last word again, without the look of 'it' at 'orange'
-def last_word(*cuts):  # each cut: layers, queries, keys
+def last_scores(*cuts):  # each cut: layers, queries, keys
     hooks = [forbid(layer, *where) for layers, *where in cuts for layer in layers]
     with torch.no_grad():
-        best = ours.decoder(so_far, ours.encoder(source, lens), lens)[0, -1].argmax()
+        found = ours.decoder(so_far, ours.encoder(source, lens), lens)[0, -1]
     for hook in hooks:
         hook.remove()
-    return tgt_vocab.to_tokens([best])[0]
+    return found
+
+
+def last_word(*cuts):
+    return tgt_vocab.to_tokens([last_scores(*cuts).argmax()])[0]
 
 
 among_english = [block.attention for block in reading]
@@ -1034,60 +1115,42 @@ print("... et l' a", last_word((among_english, slice(9, 10), slice(6, 7))))
 # The next word is computed from the vector of *a*, the last French word so far. Three short paths
 # lead from the noun phrase to this vector:
 #
-# 1. Later English words look at *the good orange*, and French words look at them.
+# 1. Later English words look at *the good orange*, and French words look at these later words.
 # 2. Later French words look at *la bonne orange*, and *a* may look at these.
 # 3. Later French words look straight at *the good orange*.
 #
-# Each begins in one of the three attentions, where `forbid` can close it. For path 1 it hides these
-# cells of the encoder's mask:
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws which cells of the encoder's mask close path 1
-among_french = [block.attention1 for block in writing]
-from_french = [block.attention2 for block in writing]
-PATHS = (
-    (among_english, slice(7, None), slice(4, 7)),
-    (among_french, slice(9, None), slice(6, 9)),
-    (from_french, slice(9, None), slice(4, 7)),
-)
-visible = torch.ones(11, 11)
-visible[PATHS[0][1:]] = 0
-figure, ax = plt.subplots(figsize=(6.6, 3.9))
-for row, column in torch.cartesian_prod(torch.arange(4, 11), torch.arange(4, 11)).tolist():
-    ax.add_patch(plt.Rectangle((column - 0.5, row - 0.5), 1, 1, fc=GROUND, ec=FAINT, lw=0.6))
-    if not visible[row, column]:
-        ax.text(column, row, "✗", color=CUT, fontsize=15, ha="center", va="center")
-ax.set(xlim=(3.5, 10.5), ylim=(10.5, 3.5), xticks=range(4, 11), yticks=range(4, 11))
-ax.set_xticklabels(english[4:])
-ax.set_yticklabels(english[4:])
-ax.xaxis.tick_top()
-ax.xaxis.set_label_position("top")
-ax.tick_params(length=0)
-ax.set_xlabel("keys", color=KEY)
-ax.set_ylabel("queries", color=QUERY)
-ax.set_title("Path 1 is closed: later words\ncannot see 'the good orange'")
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the end of the encoder's mask, queries by keys. Crosses hide 'the', 'good' and 'orange'
-# from 'and', 'ate', 'it' and the end mark.*
+# Each begins in one of the three attentions, where `forbid` can close it. For path 1 it hides *the
+# good orange*, as keys, from the English words after it, as queries.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Ask which of these cells we have hidden before: 'it', 'orange'.
+# Half a minute. Ask which of these looks we have hidden before: that of 'it' at 'orange'.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Close the gates
 #
-# Which paths does the *e* need? Close one gate after the other, and watch the last letter.
+# Which paths does the *e* need? Close one gate after the other, and watch the last letter. The
+# title says by how much the score of *mangée* leads over that of *mangé*, or the other way round.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the three paths on the sentence, and closes those whose gates are shut
-endings = {}
+among_french = [block.attention1 for block in writing]
+from_french = [block.attention2 for block in writing]
+PATHS = (  # layers, queries, keys
+    (among_english, slice(7, None), slice(4, 7)),
+    (among_french, slice(9, None), slice(6, 9)),
+    (from_french, slice(9, None), slice(4, 7)),
+)
+endings, leads = {}, {}
 for closed in range(8):
     shut = tuple(bool(closed >> i & 1) for i in range(3))
-    endings[shut] = last_word(*(path for path, now in zip(PATHS, shut, strict=True) if now))
+    cuts = [path for path, now in zip(PATHS, shut, strict=True) if now]
+    two = last_scores(*cuts)[tgt_vocab[["mangée", "mangé"]]]
+    endings[shut], leads[shut] = last_word(*cuts), (two[0] - two[1]).item()
+    straight = torch.stack([layer.attention_weights[0, :, -1, 4:7] for layer in from_french])
+    assert straight.max() < 0.025  # what 'a' gives to each word of 'the good orange'
 assert all((ending == "mangé") == (shut[0] and shut[1]) for shut, ending in endings.items())
 assert set(endings.values()) == {"mangée", "mangé"}
+assert all(abs(leads[*two, True] - leads[*two, False]) < 0.3 for *two, third in leads if third)
 assert last_word(PATHS[1], (among_english, slice(9, 10), slice(6, 7))) == "mangé"
 
 
@@ -1104,7 +1167,7 @@ def draw_paths(figure, close_1=False, close_2=False, close_3=False):
     ax.text(12.3, 0, endings[shut], ha="center", va="center", fontsize=16, weight="bold")
     closed = " and ".join(f"path {i + 1}" for i in range(3) if shut[i])
     state = f"Without {closed}" if closed else "With all paths"
-    ax.set_title(f"{state}: {endings[shut]}", fontsize=16)
+    ax.set_title(f"{state}: {endings[shut]} leads by {abs(leads[shut]):.1f}", fontsize=16)
     arrow = dict(arrowstyle="-|>", lw=2, shrinkA=12, shrinkB=12)
     ends = (((6, 2.2), (9, 2.2), -0.35), ((8, -0.2), (11, -0.2), 0.35), ((6.1, 1.8), (11, 0), 0))
     gates = ((7.5, 2.75), (9.5, -0.75), (8.55, 0.91))
@@ -1122,11 +1185,10 @@ alt = "The English sentence above the French one, with three paths from the noun
 explore(draw_paths, figsize=(8.6, 3.6), alt=alt, close_1=False, close_2=False, close_3=False)
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive drawing. Above is the end of the English sentence, below the French up to
-# 'a', followed by the word that comes next. Path 1 leads from 'orange' to later English words, and
-# from there a dashed arrow to 'a'; path 2 from 'la bonne orange' to 'a'; path 3 from the English
-# 'orange' straight to 'a'. Each has a gate. With one gate closed, the last word stays 'mangée'.
-# With gates 1 and 2 closed it is 'mangé', and with all three as well.*
+# *Figure: an interactive drawing of the end of both sentences. Path 1 leads from 'orange' to later
+# English words, and from there to the French 'a'; path 2 from 'la bonne orange' to 'a'; path 3 from
+# the English 'orange' straight to 'a'. With one gate closed, the last word stays 'mangée'. With
+# gates 1 and 2 closed it is 'mangé', and with all three as well.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. The room names the gates to close. Ask how the gender comes to the end when 'it'
@@ -1136,6 +1198,10 @@ explore(draw_paths, figsize=(8.6, 3.6), alt=alt, close_1=False, close_2=False, c
 # Closing any single path leaves *mangée*. The *e* disappears only when paths 1 and 2 are both
 # closed. So when *it* could not look at *orange*, path 2 still carried the gender. With path 2
 # closed as well, this one look decides: without it, the translator writes *mangé*.
+#
+# Why is path 3, the most direct, not enough? Here it carries almost nothing. Whether it is open or
+# closed changes the lead by less than 0.3, and in no head does *a* give more than 0.02 of its
+# weight to any of the words *the good orange*.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What a map does not show
@@ -1153,70 +1219,25 @@ explore(draw_paths, figsize=(8.6, 3.6), alt=alt, close_1=False, close_2=False, c
 # | all three paths | 25 | 22 to 32 |
 # | about as many cells before the noun phrase | 49 | 46 to 47 |
 #
-# The look of the pronoun at the noun costs the stored translator nothing, and the others at most 3
-# endings. Without all three paths, little is left beyond a guesser who knows singular from plural
-# and always says masculine (23 right) or always feminine (26). A strong cell in a map shows a look.
-# It does not show that the translation depends on it.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Even three paths are not always all: one of ten further translators had 47 right endings without
-# them, because earlier words can hand the gender on as well.
+# Losing the pronoun's look at the noun costs the stored translator nothing, and the others at most
+# 3 endings. With all three paths closed, the stored one gets 25 right. Always writing the
+# masculine, in the right number, would get 23, and always the feminine 26. A strong cell in a map
+# shows a look. It does not show that the translation depends on it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Compare the table with the paths on the board. Ask what the last row is for: it is the
 # control.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## A cache for keys and values
-#
-# Our translator still wastes work. For each new word, the loop `write` reads all French words
-# again, although earlier steps have already computed the keys and values of all but the newest.
-# They have not changed, because the mask lets no word see a later one. So a layer can keep them in
-# a **key-value cache**. For 24 words it then computes 24 keys, where the loop computes
-# $1 + 2 + \dots + 24 = 300$.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Let the room compute both numbers before you show them. Then ask why an encoder could
-# not keep its keys while a sentence grows: there a new word changes all others, from the second
-# layer on.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### One new row of keys and values
-
-
-# %% slideshow={"slide_type": "-"} tags=["build"]
-def attend_with_cache(layer, X, cache):  # X (B, 1, D), cache: keys and values (B, H, n, D / H)
-    q, k, v = (layer.split(W(X)) for W in (layer.W_q, layer.W_k, layer.W_v))  # (B, H, 1, D / H)
-    if cache is not None:
-        k, v = torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2)
-    return layer.attend(q, k, v, X.new_ones(1, k.shape[2]).bool()), (k, v)  # mask (1, n + 1)
-
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Compares 24 tokens one by one, with a cache, and all at once
-layer, X, cache, answers = writing[0].attention1, torch.randn(1, 24, 64), None, []
-for t in range(24):
-    answer, cache = attend_with_cache(layer, X[:, t : t + 1], cache)
-    answers.append(answer)
-at_once = layer(X, X, X, torch.ones(24, 24).tril().bool())
-same = torch.allclose(torch.cat(answers, dim=1), at_once, atol=1e-4)
-print("24 tokens one by one give what they give at once, within 0.0001:", same)
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The price of the cache is memory, because each layer keeps two vectors per token (chapter 9).
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Ask why the mask is all True: everything in the cache is the past.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
 # - Attention carries information between tokens, and a feed-forward network works within each. A
 #   residual connection keeps the token, and a layer norm keeps the size of its numbers.
+# - In training, one pass gives the loss at all positions, because the mask hides each answer. In
+#   writing, a layer with a cache computes $n$ keys instead of $n(n+1)/2$.
 # - In six translators the gender of *it* takes several paths, and the look of *it* at the noun by
 #   itself seldom decides. To find out what a translation depends on, mask out looks, one by one and
 #   several at once.
-# - A self-attention layer with a cache computes $n$ keys instead of $n(n+1)/2$.
 #
 # Next, chapter 9 asks which word has to see which, and what it costs.
 
@@ -1393,9 +1414,9 @@ assert torch.equal(*ways)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two bugs that training does not show
 #
-# *11 minutes.* In training, the *next* word, which each position must predict, is beside it in the
-# input, hidden by nothing but the mask. So here is a test of the mask: change every word from
-# position $t$ on, and no score before $t$ may move.
+# *11 minutes.* In training, the answer stands in the input, one place to the right, and only the
+# mask hides it. So here is a test of the mask: change every word from position $t$ on, and no score
+# before $t$ may move.
 
 
 # %% slideshow={"slide_type": "fragment"}
@@ -1471,7 +1492,7 @@ for name, each in {"right": model, "leaky": leaky, "lost": lost}.items():
     assert (scores[0] < 50) == (name == "lost") and scores[1] > 95
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The leak spoils the loss, but no translation that is written with the cache, because
+# The leak worsens the loss. Translations written with the cache stay right, because
 # `attend_with_cache` never calls the changed `forward`; without the cache, BLEU falls from 100.0 to
 # 99.2. The lost position spoils only what is written with the cache. The loss misses it, because a
 # model that reads the whole sentence at once gives every word its position. The leaky model gets
@@ -1558,14 +1579,10 @@ assert all(0.5 < each < 2 for each in normed)
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With PyTorch's initialisation, the plain stack loses the gradient, and the sums carry it to the
 # bottom. With size-keeping weights, the plain stack preserves it as well, but each sum doubles its
-# variance. So 24 layers multiply the variance of the gradient by $2^{24}$ and its size by the root
-# of that, 4,096.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# In the last two rows, a norm brings each token back to one size. After a sum, it keeps the
-# gradient near 1 with both initialisations, and even without the sum, a third of the gradient or
-# more arrives. This measures gradients before training, and not whether the residuals preserve the
-# token.
+# variance, so that its size grows by the root of $2^{24}$, 4,096. In the last two rows, a norm
+# brings each token back to one size. After a sum, it keeps the gradient near 1 with both
+# initialisations, and even without the sum, a third or more arrives. This measures gradients before
+# training, and not whether the residuals preserve the token.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for the variance of X + Y, if both have variance 1 and do not depend on each
@@ -1611,8 +1628,7 @@ assert ended["post-norm", 0.03] > 1 + ended["pre-norm", 0.03]
 # %% [markdown] slideshow={"slide_type": "skip"}
 # At 0.006 the two end close together. At 0.03 pre-norm ends at 3.20, and post-norm at 4.72; with
 # the seeds 0 to 4, pre-norm is ahead each time. So here pre-norm bears the larger rate, as the
-# report says. But it did not learn better by it: after 400 steps with the seeds 0 and 1, it was
-# worse at 0.03 than at 0.012.
+# report says. But after 400 steps with the seeds 0 and 1, it was worse at 0.03 than at 0.012.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for a guess at 0.03 before the table. It is no proof: one start of a small
@@ -1697,7 +1713,7 @@ assert ended["post-norm", 0.03] > 1 + ended["pre-norm", 0.03]
 # - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, sections 11.7 to
 #   11.9; 11.7.5 has the decoder with its mask and its positions. [d2l.ai](https://d2l.ai)
 # - K. He et al., *Deep Residual Learning for Image Recognition*, CVPR 2016, arXiv:1512.03385.
-#   The form of the residual connection; they doubt that vanishing gradients are its reason.
+#   The form of the residual connection, and their doubt about vanishing gradients.
 # - J. L. Ba, J. R. Kiros, G. E. Hinton, *Layer Normalization*, 2016, arXiv:1607.06450.
 # - R. Xiong et al., *On Layer Normalization in the Transformer Architecture*, ICML 2020,
 #   arXiv:2002.04745. Post-norm and pre-norm, warm-up, the last norm.
