@@ -413,7 +413,7 @@ print(f"60 cm: {generous(60.0):.2f}")
 # | [10 · Attention at scale][10] | What if one machine is too small? | 9 | |
 # | [11 · Attention in today's models][11] | What do today's models do differently? | 9 | |
 # | [12 · The bug museum][12] | How do you find a bug in attention? | 8 | |
-# | [13 · Your attention in a real model][13] | Does your attention work in a real model? | 8 | |
+# | [13 · Your attention in a real model][13] | Does your attention work in a real model? | 7 | |
 #
 # [1]: 01_queries_keys_values.ipynb
 # [2]: 02_attention_pooling.ipynb

@@ -396,8 +396,9 @@ assert (on_the_verb[:, 3] > 0.9).all() and (on_the_verb[:, [0, 2]] > 0.79).all()
 # | ignores the order | positions (chapter 7) |
 # | sees words that are not written yet | a causal mask (chapter 4) |
 #
-# The first two are new. The mask matters most in training, where the decoder reads the whole French
-# sentence at once, and with it the words that it should predict.
+# The first two are new here, and the others come from earlier chapters. The mask matters most in
+# training, where the decoder reads the whole French sentence at once, and with it the words that it
+# should predict.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask what is missing before you show it. 'The order' comes at once. 'It sees the
@@ -484,8 +485,8 @@ class PlainFFN(nn.Module):
 # | $f(X)$ | $0.1$ | $0.1^{10}$, almost nothing |
 # | $X + f(X)$ | $1.1$ | $1.1^{10} \approx 2.6$ |
 #
-# He et al. doubt that vanishing gradients are the reason why their sums help. *The gradient through
-# 24 networks*, in *Going further*, also measures stacks with a norm.
+# Whether this is why such sums help is open: He et al. themselves doubt it. *The gradient through 24
+# networks*, in *Going further*, also measures stacks with a norm.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for both numbers before you show them. For the second expect 'ten times 0.1 more,
@@ -564,9 +565,10 @@ schematic("encoder block")
 #
 # This block contains the attention layer of chapters 3, 4 and 6. `split` gives each head its share
 # of the numbers. `attend` takes the steps that you know, from scores to answers, and `W_o` mixes
-# the heads. A query may attend where `visible` is True. Its shape must expand to (B, H, Q, K), that
-# is sentences, heads, queries and keys: (B, 1, 1, K) hides padding, and (Q, K) the future. Why mask
-# twice? Where a query sees no key at all, the softmax gives equal weights, and these become 0.
+# the heads. A query may attend where `visible` is True. The scores are (B, H, Q, K), that is
+# sentences, heads, queries and keys; a mask (B, 1, 1, K) hides padding, and one of (Q, K) the
+# future. The weights are masked once more after the softmax, because a query that sees no key at
+# all would otherwise get equal weights.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -913,7 +915,8 @@ assert written == theirs
 # What does the loop do twice? For each new word it reads all French words again, although earlier
 # steps have already computed the keys and values of all but the newest. They have not changed,
 # because the mask lets no word see a later one. So a layer can keep them in a **key-value cache**.
-# For 24 words it then computes 24 keys, where the loop computes $1 + 2 + \dots + 24 = 300$.
+# An old query is not needed again: its answer has been computed. For 24 words it then computes 24
+# keys, where the loop computes $1 + 2 + \dots + 24 = 300$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let the room compute both numbers before you show them. Then ask why an encoder could
@@ -1217,12 +1220,13 @@ explore(draw_paths, figsize=(8.6, 3.6), alt=alt, close_1=False, close_2=False, c
 # | path 1 | 38 | 41 to 44 |
 # | path 2 | 48 | 36 to 45 |
 # | all three paths | 25 | 22 to 32 |
-# | about as many cells before the noun phrase | 49 | 46 to 47 |
+# | control: about as many cells, before the noun phrase | 49 | 46 to 47 |
 #
 # Losing the pronoun's look at the noun costs the stored translator nothing, and the others at most
-# 3 endings. With all three paths closed, the stored one gets 25 right. Always writing the
-# masculine, in the right number, would get 23, and always the feminine 26. A strong cell in a map
-# shows a look. It does not show that the translation depends on it.
+# 3 endings. In other sentences a single path may matter: closing path 1 costs the stored one 11.
+# With all three paths closed, the stored one gets 25 right. Always writing the masculine, in the
+# right number, would get 23, and always the feminine 26. A strong cell in a map shows a look. It
+# does not show that the translation depends on it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Compare the table with the paths on the board. Ask what the last row is for: it is the
@@ -1409,7 +1413,8 @@ assert torch.equal(*ways)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The seconds fall by less than the keys, because each step still goes through all layers, copies
-# the cache, and computes the English keys and values again.
+# the cache, and in this plain code computes the English keys and values again, which the view above
+# keeps as well.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two bugs that training does not show

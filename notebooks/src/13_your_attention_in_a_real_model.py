@@ -241,7 +241,7 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # In layer 1, the head with a clear line just below the diagonal looks at the token before, and one
 # with a line on the diagonal at its own. In the second half, the lines of layer 2 are seven
 # positions below the diagonal: these heads look at the token after the copy. Their rows in the
-# first half are free, because no prediction made there counts in the loss.
+# first half may be anything, because no prediction made there counts in the loss.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Open the head with the line below the diagonal first, and read two rows aloud. Then
@@ -378,7 +378,7 @@ plt.show()
 # - **OV circuit.** A head that attends to $y$ writes $W_o W_v \, y$.
 #
 # The model's last matrix, `lm_head`, turns a vector into a logit for each letter. The vector *says*
-# the letter with the largest one.
+# the letter whose logit is largest.
 #
 # If our story is right, QK of layer 2 fits what layer 1 writes: the query of `D` finds the mark of
 # `D`. Elhage et al. (2021) call this **K-composition**, since the keys of one head are composed of
@@ -639,9 +639,9 @@ for head in range(4):
 # other three, two heads share the work: while one of them is left, 49 to 92% are right, without
 # both 37 to 48%, and with output 0 only 17 to 27%, about as few as with one layer.
 #
-# As a control we remove as many other heads; the worst case is shown. It keeps 76% and more in four
-# starts. In start 2 it falls to 35%: both of the other two heads look at their own token, which
-# this model needs as well. There the ablation shows only that both pairs are needed.
+# As a control we remove equally many other heads, and report the most harmful choice. It keeps 76%
+# and more in four starts. In start 2 it falls to 35%: both of the other two heads look at their own
+# token, which this model needs as well. There the ablation shows only that both pairs are needed.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. When heads share the look, no single one carries all of it, and only both together
@@ -695,7 +695,7 @@ for name, right in zip(names, damaged, strict=True):
 #
 # **What we did not show.** Our products are simplified: one start, single letters and marks, no
 # feed-forward networks, and nothing of what layer 1 adds to the query. How that helps in starts 0
-# and 1 we did not look up. In start 2 the control fails.
+# and 1 we did not investigate. In start 2 the control fails.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let the room say first which of the three steps makes it the keys. Then ask why
