@@ -135,9 +135,9 @@ def watch(
 
     A change in place is seen in tensors, arrays, lists, tuples, dicts, sets and deques, and in what
     a method's ``self`` holds of these and of numbers, but for ``__slots__`` and names that begin
-    with an underscore; through ``.data`` in tensors of at most 10,000 numbers. In other objects it is not. Nor is it beyond the first 100 entries of a list, a
-    tuple or a deque, or more than three deep. At most 500 steps are kept. An exception is the last
-    step; it is not raised.
+    with an underscore; through ``.data`` in tensors of at most 10,000 numbers. In other objects it
+    is not. Nor is it beyond the first 100 entries of a list, a tuple or a deque, or more than three
+    deep. At most 500 steps are kept. An exception is the last step; it is not raised.
 
     Errors: ``TypeError`` for what has no lines to watch (built in, compiled, a generator);
     ``ValueError`` for a step that is not there, an exercise with nothing to replay.
