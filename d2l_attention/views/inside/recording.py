@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from d2l_attention.attention.layers import AttentionLayer, WeightsOnDemand
 from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder
@@ -321,7 +322,9 @@ def _as_before(model: nn.Module) -> Iterator[None]:
     """Everything that a run changes, and a look should not: put back at the end, also by an error.
 
     The modes; the random states; what attention layers keep of their last pass. PyTorch's layers
-    have a fast way through that calls none of their parts: it is closed meanwhile.
+    have a fast way through that calls none of their parts: it is closed meanwhile. A lazy layer
+    draws its parameters in the run and keeps them. The random state then goes on as behind any
+    first call, or the next layer would draw the same.
     """
     modes = [(module, module.training) for module in model.modules()]
     kept = [
@@ -331,11 +334,12 @@ def _as_before(model: nn.Module) -> Iterator[None]:
         if isinstance(module, kind)
     ]
     fast = torch.backends.mha.get_fastpath_enabled()
-    used = {tensor.device for tensor in (*model.parameters(), *model.buffers())}
+    tensors = [*model.parameters(), *model.buffers()]
+    used = {tensor.device for tensor in tensors}
     cuda = [device for device in used if device.type == "cuda"]
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with torch.random.fork_rng(devices=cuda):
+        with torch.random.fork_rng(devices=cuda, enabled=not any(map(is_lazy, tensors))):
             model.eval()
             yield
     finally:
