@@ -23,7 +23,8 @@ class AttentionView(View):
 
     ``queries``, ``keys``, ``heads`` and ``frames`` are labels, each a list of str.
     The state ``frame``, ``head`` (-1 is all heads) and ``mode`` ("heatmap" or "lines") may be
-    set, observed and linked, also with ``ipywidgets.jslink``.
+    set, observed and linked, also with ``ipywidgets.jslink``. NumPy drops the masks of masked
+    arrays in a list: give ``np.ma.stack`` of them, which is refused where something is masked.
 
     Errors: ``ValueError`` where weights have not 2 to 4 axes, are empty, negative, infinite or
     NaN, where an axis has another number of labels than entries, where ``compare`` does not

@@ -16,7 +16,7 @@ from d2l_attention.views.attention_view import as_labels, as_weights
 from d2l_attention.views.palette import RULE, colormap
 from d2l_attention.views.picture import DPI, draw_weights, png
 from d2l_attention.views.view import View, script, styled, within
-from d2l_attention.views.words import ALL_LITERAL, whole
+from d2l_attention.views.words import ALL_LITERAL, cut, whole
 
 ALL = -1
 TILE = 16  # pixels of a head in the still picture of all
@@ -35,8 +35,8 @@ class HeadsView(View):
     1/255 of the largest.
 
     Errors: ``ValueError`` for weights without layers or heads, of unequal numbers of queries or
-    keys, or that are negative or not finite; ``TypeError`` for what is no numbers or no list of
-    str.
+    keys, or that are negative or not finite, and for layers whose names are equal as text;
+    ``TypeError`` for what is no numbers or no list of str.
     """
 
     _esm = script("renderHeads", "inside/inside_drawing.js", "heads_view.js")
@@ -162,6 +162,13 @@ def _by_layer(weights) -> dict[str, Tensor]:
         if np.ndim(layer) == 2:  # most likely (H, Q, K) was given, and this is a head
             shape = tuple(np.shape(layer))
             raise ValueError(f"weights of layer {name} must have heads, got shape {shape}")
+    names = [whole(str(name)) for name in weights]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(
+                f"layers must have different names as text, got {names.count(name)} layers "
+                f"{cut(name, 40)!r}"
+            )
     layers = {
         whole(str(name)): as_weights(f"weights of layer {name}", layer)[0].float()
         for name, layer in weights.items()

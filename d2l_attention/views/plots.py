@@ -150,7 +150,8 @@ def show_heatmaps(
 ) -> None:
     """A grid of heat maps under one colour bar (D2L's ``show_heatmaps``).
 
-    Shape: matrices (rows, columns, Q, K). ``titles`` are those of the columns.
+    Shape: matrices (rows, columns, Q, K). ``titles`` are those of the columns. NumPy drops the
+    masks of masked arrays in a list: give ``np.ma.stack`` of them.
 
     All panels share one scale, that of ``heatmap``, so equal colours are equal weights. (D2L scales
     each panel on its own and shows the bar of the last.)

@@ -20,9 +20,9 @@ PLAIN = int, float, complex, bool, str
 def mark(value: Any, depth: int = 3) -> Any:
     """Differs where ``value`` is another one, or was changed in place."""
     if isinstance(value, Tensor):
-        return id(value), version(value), numbers(value)
+        return id(value), version(value), shape_of(value), value.dtype, numbers(value)
     if isinstance(value, np.ndarray):
-        return id(value), value.tobytes()
+        return id(value), value.shape, value.dtype, value.tobytes()
     if type(value) in CONTAINERS and depth:
         marks = (mark(entry, depth - 1) for entry in entries_of(value))
         # The same entries may come in another order.

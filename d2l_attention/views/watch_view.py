@@ -134,10 +134,10 @@ def watch(
     wrong, and opens at the first line where a name of the same shape differs from the solution's.
 
     A change in place is seen in tensors, arrays, lists, tuples, dicts, sets and deques, and in what
-    a method's ``self`` holds of these and of numbers; through ``.data`` in tensors of at most
-    10,000 numbers. In other objects it is not. Nor is it beyond the first 100 entries of a list, a
-    tuple or a deque, or more than three deep. At most 500 steps are kept. An exception is the last
-    step; it is not raised.
+    a method's ``self`` holds of these and of numbers, but for ``__slots__`` and names that begin
+    with an underscore; through ``.data`` in tensors of at most 10,000 numbers. In other objects it
+    is not. Nor is it beyond the first 100 entries of a list, a tuple or a deque, or more than three
+    deep. At most 500 steps are kept. An exception is the last step; it is not raised.
 
     Errors: ``TypeError`` for what has no lines to watch (built in, compiled, a generator);
     ``ValueError`` for a step that is not there, an exercise with nothing to replay.
@@ -156,7 +156,9 @@ def compare(
     """Run two functions on the same inputs, and show both at the first name where they differ.
 
     Names are compared by their last value of each shape. Each run gets copies of the inputs and
-    the same random numbers.
+    the same random numbers. Each input is copied by itself: of a model and its optimizer, the
+    copies no longer belong together. What ``copy.deepcopy`` refuses (a generator, an open file,
+    an object that holds a tensor computed with a gradient) both runs share, one after the other.
 
     Errors: as for ``watch``.
     """
@@ -213,7 +215,12 @@ def _copied(value: Any) -> Any:
         return copy.deepcopy(value)
     if type(value) in (list, tuple):
         return type(value)(map(_copied, value))
-    return {key: _copied(each) for key, each in value.items()} if type(value) is dict else value
+    if type(value) is dict:
+        return {key: _copied(each) for key, each in value.items()}
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # each kind of object refuses in its own way
+        return value
 
 
 def _name(function: Any) -> str:

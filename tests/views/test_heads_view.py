@@ -6,6 +6,7 @@ from base64 import b64decode
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from traitlets import TraitError
 
 from d2l_attention.views import HeadsView
@@ -79,3 +80,12 @@ def test_only_what_is_there_can_be_opened():
     for name, value in (("layer", 2), ("layer", -2), ("head", 3)):
         with pytest.raises(TraitError, match=f"{name} must be from"):
             setattr(view, name, value)
+
+
+def test_layers_with_one_name_as_text_are_an_error_that_says_so():
+    ones = torch.ones(1, 3, 3)
+    with pytest.raises(ValueError, match="different names as text, got 2 layers '1'"):
+        HeadsView({1: ones, "1": ones, 2: ones})
+    layers = nn.ReLU(), nn.ReLU()  # equal modules read alike
+    with pytest.raises(ValueError, match=r"got 2 layers 'ReLU\(\)'"):
+        HeadsView(dict.fromkeys(layers, ones))

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 import torch
 
+from d2l_attention.views import AttentionView
 from d2l_attention.views.palette import ON_STRONG, ON_WEAK
 from d2l_attention.views.plots import (
     compare_heatmaps,
     hatch_zeros,
     heatmap,
+    on_cpu,
     set_style,
     show_heatmaps,
 )
@@ -145,3 +147,10 @@ def test_what_only_float64_tells_from_zero_or_from_infinity():
     hatch_zeros(heatmap(ax, weights, numbers=True), weights)
     assert [patch.get_xy() for patch in ax.patches] == [(1.5, -0.5)]
     assert ax.images[0].get_clim() == (0.0, 1e39)
+
+
+def test_masked_arrays_are_stacked_as_the_docstrings_say():
+    half = np.ma.masked_array([[0.5, 0.5], [0.2, 0.8]], mask=[[1, 0], [0, 0]])
+    assert on_cpu(np.ma.stack([half])).isnan().tolist() == [[[True, False], [False, False]]]
+    assert on_cpu([half])[0, 0, 0] == 0.5  # NumPy has dropped the mask
+    assert all("np.ma.stack" in each.__doc__ for each in (AttentionView, show_heatmaps))

@@ -210,3 +210,41 @@ def test_large_tensors_of_inference_which_have_no_count_are_compared():
 )
 def test_sets_and_deques_in_words(value, words):
     assert in_words(value) == words
+
+
+def resize(a):
+    a.resize((2, 3), refcheck=False)
+
+
+def set_shape(a):
+    a.shape = 2, 3
+
+
+def set_dtype(a):
+    a.dtype = np.int64
+
+
+def set_data(X):
+    X.data = X.data.reshape(2, 3)
+
+
+def set_data_dtype(X):
+    X.data = X.data.view(torch.int64)
+
+
+@pytest.mark.parametrize("changes", [resize, set_shape, set_dtype, set_data, set_data_dtype])
+@pytest.mark.filterwarnings("ignore:Setting the:DeprecationWarning")
+def test_another_shape_or_dtype_in_place_is_seen(changes):
+    def work(value):
+        changes(value)
+        return value
+
+    of_tensor = changes.__name__.startswith("set_data")
+    value = torch.arange(6.0, dtype=torch.float64) if of_tensor else np.arange(6.0)
+    view = watch(work, value)
+    changed = changed_by(view, "changes(")["value"]
+    assert view.steps[1].in_place == ("value",)
+    if "dtype" in changes.__name__:
+        assert str(changed.dtype).endswith("int64") and tuple(changed.shape) == (6,)
+    else:
+        assert tuple(changed.shape) == (2, 3)

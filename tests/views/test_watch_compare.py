@@ -3,6 +3,8 @@
 import base64
 import json
 import random
+from collections import deque, namedtuple
+from dataclasses import dataclass
 from importlib import import_module
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from d2l_attention import masked_softmax
+from d2l_attention import KeyValueCache, MultiHeadAttention, masked_softmax
 from d2l_attention.exercises.engine.examine import examine
 from d2l_attention.views import compare, watch
 
@@ -178,3 +180,46 @@ def test_values_and_hunts_for_bugs_are_not_replayed(exercises):
     for exercise_id, answer in (("6.5", edited), ("6.2", 1000.0)):
         result = exercises.check(exercise_id, answer)
         assert not result.solved and "watch" not in result.message
+
+
+Pair = namedtuple("Pair", "X n")
+
+
+@dataclass
+class State:
+    X: torch.Tensor
+
+
+def test_compare_gives_each_run_copies_of_inputs_that_are_no_tensors():
+    layer = MultiHeadAttention(4, 2, 0.0)
+    layer(*[torch.zeros(1, 3, 4)] * 3)
+
+    def uses(cache, rng, other, pair, state, deck):
+        Y = layer(*[torch.ones(1, 3, 4)] * 3, is_causal=True, cache=cache)
+        drawn = torch.tensor([rng.random(), other.rand()])
+        pair.X.add_(1)
+        state.X += 1
+        deck.append(torch.ones(1))
+        return Y, drawn, pair.X, state.X, torch.tensor(len(deck)), torch.tensor(len(cache))
+
+    cache, rng, deck = KeyValueCache(), random.Random(0), deque()
+    pair, state = Pair(torch.zeros(2), 1), State(torch.zeros(2))
+    other = np.random.RandomState(0)  # noqa: NPY002
+    both = compare(uses, uses, cache, rng, other, pair, state, deck)
+    assert both.name is None
+    for result in (both.mine.result, both.theirs.result):
+        assert [X.tolist() for X in result[2:]] == [[1, 1], [1, 1], 1, 3]
+    # What the caller gave is as it was.
+    assert (len(cache), len(deck), rng.random()) == (0, 0, random.Random(0).random())
+    assert pair.X.tolist() == state.X.tolist() == [0, 0]
+
+
+def test_compare_shares_what_cannot_be_copied_and_says_so():
+    def takes(numbers):
+        x = torch.tensor(next(numbers))
+        return x
+
+    both = compare(takes, takes, (n for n in range(2)))
+    assert [both.mine.result.item(), both.theirs.result.item()] == [0, 1]
+    words = " ".join(compare.__doc__.split())
+    assert "refuses (a generator, " in words and "both runs share" in words

@@ -113,7 +113,7 @@ def held(name: str, tensor: Tensor, words: Words | None, scored: Words | None = 
         sizes = tuple(matrix.shape)
         best = None
         if scored is not None and sizes[1] == len(scored) > 1 and tensor.is_floating_point():
-            shares, index = matrix[:SIDE].softmax(dim=-1).topk(min(BEST, len(scored)))
+            shares, index = _shares(matrix[:SIDE]).topk(min(BEST, len(scored)))
             best = [
                 [(scored[i], share) for i, share in zip(*row, strict=True)]
                 for row in zip(index.tolist(), shares.tolist(), strict=True)
@@ -122,6 +122,12 @@ def held(name: str, tensor: Tensor, words: Words | None, scored: Words | None = 
         numbers, sizes, best = NO_NUMBERS, (0, 0), None
         dtype = ", ".join([dtype, *_odd_kind(tensor)])
     return Held(name, shape, dtype, numbers, sizes, words, best)
+
+
+def _shares(rows: Tensor) -> Tensor:
+    """Of scores the softmax; rows that are probabilities already stay as they are."""
+    given = rows.min() >= 0 and ((rows.float().sum(dim=-1) - 1).abs() < 1e-3).all()
+    return rows if given else rows.softmax(dim=-1)
 
 
 def _odd_kind(tensor: Tensor) -> list[str]:

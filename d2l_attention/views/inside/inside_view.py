@@ -70,16 +70,24 @@ def look_inside(
 
     ``look_inside(model, source, target, tokens={"source": [...], "target": [...]})`` calls
     ``model(source, target)``, without gradients and without dropout, and leaves the model as it
-    was, but for what its own ``forward`` writes down, in a buffer or a cache. ``tokens`` are the
-    words of the first input, or words by the names of the inputs; under the name "output" the words
-    that the model scores, so that the view can say which it prefers. Words turn round with
-    ``flip``; a model that moves its tokens otherwise (``roll``, an index) has them where they were.
+    was, but for what its own ``forward`` writes down, in a buffer or a cache, and for lazy layers,
+    whose parameters it makes as any first call does.
+
+    ``tokens`` are the words of the first input, or words by the names of the inputs: give those of
+    all, because where two inputs are equally long and one has no words, none are guessed. Under the
+    name "output" stand the words that the model scores, so that the view can say which it prefers,
+    by the softmax of its outputs or, where each row is from 0 up and sums to 1, by these
+    themselves. Words turn round with ``flip``; a model that moves its tokens otherwise (``roll``,
+    an index) has them where they were.
+
     ``at`` is the place that is open at first, for example "decoder/block 2/cross-attention/head 1".
     ``named`` goes to the model. Large tensors are shown in part, and the view says which part.
     Parts that read the same stand side by side. An arrow is a tensor that one gave and the other
     read, straight or through operations between them; of what NumPy or another thread does there
     is none. Of tensors without numbers (nested, sparse, on meta, inside ``vmap``) the shape is
-    shown. A part whose exception the model caught is called so: "encoder (raised)".
+    shown. An attention that has no weight for each query and key, or has them without a batch,
+    opens without its heads (linear attention, Linformer). A part whose exception the model caught
+    is called so: "encoder (raised)".
 
     Errors: ``TypeError`` for what is no ``nn.Module``; ``ValueError`` for a place that is not there
     or for tokens that fit no input, one of as many sentences, or one with other words already; what

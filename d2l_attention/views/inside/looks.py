@@ -65,6 +65,8 @@ def _course_layer(layer: AttentionLayer, given: Mapping[str, Any], output: Any) 
     output = output[0] if isinstance(output, tuple) else output
     inputs, seen, bias = layer._last
     visible = seen.as_mask(weights.shape, weights.device)
+    # A sink is one key more, before all others: it has no weight here.
+    bias, visible = (X if X is None else X[..., -weights.shape[-1] :] for X in (bias, visible))
     inputs = (inputs[0], _each_head(inputs[1], weights), *inputs[2:])
     parts = {"queries": inputs[0], "keys": inputs[1]}
     if bias is not None:
@@ -81,7 +83,9 @@ def _course_layer(layer: AttentionLayer, given: Mapping[str, Any], output: Any) 
         kind, scores = "additive", additive_score(*inputs)
     else:
         kind, scores = "weights", None
-    if scores is None or not same(softmax_of(scores, bias, visible), weights):
+    if scores is None or scores.shape != weights.shape:
+        kind, parts = "weights", {}
+    elif not same(softmax_of(scores, bias, visible), weights):
         kind, parts = "weights", {}
     if same(weights @ values, output):
         parts["values"] = values

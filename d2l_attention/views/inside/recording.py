@@ -8,6 +8,7 @@ same: its frame is no longer among those that are running.
 
 import sys
 import threading
+import weakref
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from d2l_attention.attention.layers import AttentionLayer, WeightsOnDemand
 from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder
@@ -55,6 +57,7 @@ class PartCall:
     heads_at: int = 0  # how many of the calls come before the heads
     raised: bool = False  # it has no outputs, and the part above went on
     old_weights: Any = None  # that the module keeps of an earlier call
+    words: dict[str, Words | None] = field(default_factory=dict)  # of a library's queries and keys
     # Which tensors went where: from and to, counting inputs, calls with the heads, and outputs.
     arrows: list[tuple[int, int]] = field(default_factory=list)
     part: Part | None = None  # as long as it runs
@@ -110,6 +113,7 @@ class _Listener:
         self.flow = Flow()
         self.num_calls = self.left_out = 0
         self.first: Any = None
+        self.given: list[tuple[weakref.ref, Held]] = []  # by all parts
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -180,6 +184,8 @@ class _Listener:
             call = running[-1].call if running else None
             if call is not None and (part := call.part):
                 call.heads_at = len(call.calls)
+                asked = {"queries": given.queries, "keys": given.keys}
+                call.words = {name: self.labels.of(X) for name, X in asked.items()}
                 inputs = [given.queries, given.keys, given.values, given.mask, given.added]
                 inputs += [given.more.get("position_bias"), given.sinks]
                 part.heads = Made([made for made in map(part.of, inputs) if made], HEADS)
@@ -214,7 +220,8 @@ class _Listener:
                 heads = part and _own_heads(call, part, output)
         if part is not None:
             call.arrows = _arrows(call, part, heads, shown)
-        known = [each.words for each in call.inputs]
+        known = [words for each in call.inputs if (words := each.words)]
+        known = [words for words in known if None not in _fitting(call, len(words))]
         if call.look is not None:
             call.look.query_words, call.look.key_words = _words_of_look(call, call.look)
             known = [call.look.query_words]
@@ -225,6 +232,19 @@ class _Listener:
             if words is not None:
                 self.labels.give(tensor, words)
             call.outputs.append(held(name, tensor, words, self.scored))
+            self.given.append((weakref.ref(tensor), call.outputs[-1]))
+        if call is self.first:
+            self._only_scores(shown)
+
+    def _only_scores(self, results: list[Tensor]) -> None:
+        """The model's outputs score words, and so does a part's that is one of them, unchanged.
+
+        What else has as many columns as there are words may be hidden vectors.
+        """
+        shares = {id(X): out.best for X, out in zip(results, self.first.outputs, strict=True)}
+        for given, out in self.given:
+            if shares.get(id(given())) != out.best:
+                out.best = None
 
 
 def _is_within(frame: FrameType | None, outer: FrameType) -> bool:
@@ -288,16 +308,27 @@ def _arrows(call: PartCall, part: Part, heads: Made | None, outputs: list) -> li
     return sorted({(number[each], to) for to, found in sources for each in found if each in number})
 
 
-def _words_of_look(call: PartCall, look: Look) -> tuple[Words | None, Words | None]:
-    """The words of the queries and of the keys: those of the inputs that are named so.
+def _fitting(call: PartCall, length: int) -> list[Words | None]:
+    """The words of each input that may have so many tokens; None for one that has no words."""
+    found: list[Words | None] = []
+    for each in call.inputs:
+        axes = each.shape[:-1] if "float" in each.dtype else each.shape
+        if len(each.words) == length if each.words else length in axes and each.dtype != "bool":
+            found.append(each.words)
+    return found
 
-    Where none is, of the inputs that fit the first is the queries', and another one the keys'.
+
+def _words_of_look(call: PartCall, look: Look) -> tuple[Words | None, Words | None]:
+    """The words of the queries and of the keys: those of the tensors that are named so.
+
+    Where none is, of the inputs that fit the first is the queries', and another one the keys'; an
+    input without words is one of them.
     """
     _, num_queries, num_keys = look.shape
     named = {name: each.words for each in call.inputs for name in each.name.split(" = ")}
-    given = [each.words for each in call.inputs if each.words]
-    queries = next((words for words in given if len(words) == num_queries), None)
-    fitting = [words for words in given if len(words) == num_keys]
+    named |= call.words
+    queries = next(iter(_fitting(call, num_queries)), None)
+    fitting = _fitting(call, num_keys)
     keys = next((words for words in fitting if words != queries), next(iter(fitting), None))
     queries = named.get("queries", named.get("query", queries))
     keys = named.get("keys", named.get("key", keys))
@@ -321,7 +352,9 @@ def _as_before(model: nn.Module) -> Iterator[None]:
     """Everything that a run changes, and a look should not: put back at the end, also by an error.
 
     The modes; the random states; what attention layers keep of their last pass. PyTorch's layers
-    have a fast way through that calls none of their parts: it is closed meanwhile.
+    have a fast way through that calls none of their parts: it is closed meanwhile. A lazy layer
+    draws its parameters in the run and keeps them. The random state then goes on as behind any
+    first call, or the next layer would draw the same.
     """
     modes = [(module, module.training) for module in model.modules()]
     kept = [
@@ -331,11 +364,12 @@ def _as_before(model: nn.Module) -> Iterator[None]:
         if isinstance(module, kind)
     ]
     fast = torch.backends.mha.get_fastpath_enabled()
-    used = {tensor.device for tensor in (*model.parameters(), *model.buffers())}
+    tensors = [*model.parameters(), *model.buffers()]
+    used = {tensor.device for tensor in tensors}
     cuda = [device for device in used if device.type == "cuda"]
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with torch.random.fork_rng(devices=cuda):
+        with torch.random.fork_rng(devices=cuda, enabled=not any(map(is_lazy, tensors))):
             model.eval()
             yield
     finally:

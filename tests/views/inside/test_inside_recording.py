@@ -240,3 +240,72 @@ def test_a_layer_alone_is_a_model_too():
     assert call.look.weights.shape == (2, 4, 4)
     # The heads stand where the part stood that computes them: behind the three projections.
     assert call.heads_at == 3 and [each.path for each in call.calls] == ["W_q", "W_k", "W_v", "W_o"]
+
+
+def crosses(self, X, memory):
+    self.attention_weights = (X @ memory.mT).softmax(-1)
+    return self.attention_weights @ memory
+
+
+def embeds(self, source, target):
+    return self.cross(self.E(target), self.E(source))
+
+
+@pytest.mark.parametrize("worded", ["source", "target"])
+def test_words_of_one_sentence_are_not_guessed_at_another_as_long(worded):
+    torch.manual_seed(0)
+    models = [
+        EncoderDecoder(Seq2SeqEncoder(7, 4, 6, 1), Seq2SeqAttentionDecoder(7, 4, 6, 1)),
+        MODELS["transformer"](7, 7, 8),
+        Made(embeds, E=nn.Embedding(7, 4), cross=Made(crosses)),
+    ]
+    words = ("je", "le", "vois")
+    of_target, of_source = (words, None) if worded == "target" else (None, words)
+    for model in models:
+        source, target = torch.tensor([[1, 2, 3]]), torch.tensor([[4, 5, 6]])
+        name = {"source": "input 0", "target": "input 1"}[worded]
+        own = isinstance(model, Made)
+        call = recorded(model, source, target, tokens={name if own else worded: words})
+        look = looks(call)[-1]
+        # The last is a cross-attention: its queries are the target's, its keys the source's.
+        assert (look.query_words, look.key_words) == (of_target, of_source)
+        assert [call.outputs[0].words, call.calls[-1].outputs[0].words] == [of_target] * 2
+
+
+def test_words_that_are_scored_are_those_of_the_models_own_output():
+    """Hidden vectors of as many columns score no words."""
+    says = nn.Sequential(nn.Embedding(5, 3), nn.ReLU(), nn.Linear(3, 3))
+    call = recorded(says, torch.tensor([[1]]), tokens={"output": ["u", "v", "w"]})
+    embedding, relu, linear = (each.outputs[0].best for each in call.calls)
+    assert embedding is None and relu is None
+    assert linear == call.outputs[0].best and len(linear[0]) == 3
+
+
+def test_a_part_whose_output_is_changed_in_place_scores_none():
+    changes = nn.Sequential(nn.Linear(3, 3), nn.ReLU(inplace=True))
+    torch.manual_seed(0)
+    call = recorded(changes, torch.randn(1, 3), tokens={"output": ["u", "v", "w"]})
+    assert call.outputs[0].numbers.min() == 0  # something is changed
+    assert call.calls[0].outputs[0].best is None
+    assert call.calls[1].outputs[0].best == call.outputs[0].best is not None
+
+
+def test_probabilities_of_words_are_shown_as_they_are():
+    call = recorded(nn.Identity(), torch.tensor([[0.75, 0.25]]), tokens={"output": ["yes", "no"]})
+    assert call.outputs[0].best == [[("yes", 0.75), ("no", 0.25)]]
+
+
+def test_a_look_into_lazy_layers_makes_no_twins():
+    """What is made next draws other numbers: those it draws behind a call without a look."""
+
+    def made(see):
+        torch.manual_seed(0)
+        a, b = MultiHeadAttention(4, 2, 0.0), MultiHeadAttention(4, 2, 0.0)
+        X = torch.ones(1, 3, 4)
+        see(a, X), see(b, X)
+        return a.W_q.weight, b.W_q.weight
+
+    one, other = made(lambda model, X: recorded(model, X, X, X))
+    called, other_called = made(lambda model, X: model(X, X, X))
+    assert not torch.equal(one, other)
+    assert torch.equal(one, called) and torch.equal(other, other_called)

@@ -209,3 +209,23 @@ def test_a_softmax_is_no_attention():
             return X.softmax(-1)
 
     assert look(Classifier(), torch.randn(1, Q, K)) is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"is_causal": True},
+        {"valid_lens": torch.tensor([3])},
+        {"mask": torch.eye(Q, dtype=torch.bool)},
+        {"bias": torch.randn(H, Q, Q)},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_sinks_show_their_weights_under_every_mask(options):
+    torch.manual_seed(0)
+    layer, inputs = SinkAttention(H, 0.0), torch.randn(3, 1, H, Q, D)
+    found = look(layer, *inputs, **options)
+    output, weights = layer(*inputs, **options, need_weights=True)
+    torch.testing.assert_close(found.weights, weights[0].detach())
+    torch.testing.assert_close(found.weights @ found.values, output[0].detach())
+    assert found.kind == "weights"  # the sink's score is not among them
