@@ -485,8 +485,8 @@ class PlainFFN(nn.Module):
 # | $f(X)$ | $0.1$ | $0.1^{10}$, almost nothing |
 # | $X + f(X)$ | $1.1$ | $1.1^{10} \approx 2.6$ |
 #
-# Whether this is why such sums help is open: He et al. themselves doubt it. *The gradient through 24
-# networks*, in *Going further*, also measures stacks with a norm.
+# Whether this is why such sums help is open: He et al. themselves doubt it. *The gradient through
+# 24 networks*, in *Going further*, also measures stacks with a norm.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for both numbers before you show them. For the second expect 'ten times 0.1 more,

@@ -406,8 +406,9 @@ for block_size in (5, 64, 200):
 #
 # Our tiles avoid this, but in Python the result of each line may still travel. So
 # **FlashAttention** (Dao et al., 2022) runs the whole loop in one **kernel**, a program that the
-# processor runs in one go. Each tile is used and overwritten in the fast memory, and only queries,
-# keys, values and output travel, 2 MiB each with $d = 64$. Such attention is called **fused**.
+# processor runs in one go. Each tile is used and overwritten in the fast memory, and at best only
+# queries, keys, values and output travel, 2 MiB each with $d = 64$. Such attention is called
+# **fused**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Draw arithmetic above and memory below, and let the room count the trips of the
@@ -724,8 +725,8 @@ assert core.ridge > 0.5 and decoding < best / 2
 # carry fewer bytes, or do more with each.**
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Point at each cloud. The grey marks were measured on this core; the hollow ones are
-# NVIDIA's two figures and a division. Why decoding stays below its roof here, we did not examine.
+# Three minutes. Point at each cloud. The filled marks were measured on this core; the hollow ones
+# are NVIDIA's two figures and a division. Why decoding stays below its roof here, we did not examine.
 # 'Do several sentences at once help?' always comes: the products with the parameters, yes;
 # attention, no, because each sentence has its own cache. This is a good place to stop.
 
@@ -829,8 +830,8 @@ assert round(llama_3 * 8192 / 1e9, 2) == 1.07
 # - **Chunked prefill**: while a step carries the parameters and 16 caches, the arithmetic has time
 #   for 612 tokens; without caches it was 295. The users need 16 of them, so up to 596 tokens of the
 #   prompt ride along (Agrawal et al., 2023).
-# - **Separate machines**: one reads prompts while another decodes (DeepSeek-AI, 2024). But the
-#   prompt's cache has to travel, at 50 GB per second.
+# - **Separate machines**: one reads prompts while another decodes (DeepSeek-AI, 2024). But before
+#   the newcomer's second token, the prompt's cache has to travel, at 50 GB per second.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let the room order the four, once for the newcomer and once for the others, before
@@ -854,7 +855,7 @@ lanes = {  # way -> boxes (start, width, colour, text), first token, longest wai
     "in chunks": ([(i * step, step, prompt, "") for i in range(chunks)], chunks * step, step),
     "separate:\nprompts": (
         [(0, alone, prompt, "prompt"), (alone, travel, network, "")],
-        alone + travel,
+        alone,  # the second token waits for the cache
         step,
     ),
     "tokens": (their_steps, None, step),
@@ -866,7 +867,8 @@ for y, (name, (boxes, first, wait)) in enumerate(lanes.items()):
         ax.text(start + width / 2, y, text, ha="center", va="center", fontsize=14)
     if first is not None:
         waits = f"others wait {wait:.1f} ms" if wait < 100 else f"others wait {wait:.0f} ms"
-        ax.text(first + 4, y, f"first token: {first:.0f} ms\n{waits}", va="center", fontsize=14)
+        end = max(start + width for start, width, _, _ in boxes)
+        ax.text(end + 4, y, f"first token: {first:.0f} ms\n{waits}", va="center", fontsize=14)
         way = name.split(":")[0]
         print(f"{way:12} first token after {first:.0f} ms, {waits} for a token")
 for start in range(chunks):  # the users' tokens are in each step
@@ -885,20 +887,21 @@ plt.show()
 
 assert (round(step, 1), round(alone), room, chunks) == (9.9, 133, 612, 14)
 firsts = [round(first) for _, first, _ in lanes.values() if first is not None]
-assert firsts == [331, 133, 139, 154] and round(travel) == 21 and round(together) == 133
+assert firsts == [331, 133, 139, 132] and round(travel) == 21 and round(together) == 133
 assert round(chunks * step - together) == 6
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: five timelines, computed. Whole batch: 20 steps of 16 users, then the prompt; the first
 # token comes after 331 ms. Continuous: the prompt and 16 tokens at once, 133 ms. In chunks: 14
-# steps, each with a thin strip of the users' tokens; 139 ms. Separate machines: prompt and
-# travelling cache, 154 ms, and below them the users' steps, undisturbed.*
+# steps, each with a thin strip of the users' tokens; 139 ms. Separate machines: the prompt, 132 ms,
+# then its travelling cache, and below them the users' steps, undisturbed.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Continuous batching is quickest for the newcomer, but for 133 ms nobody else gets a token. Chunks
-# cost the newcomer 6 ms more, and the others still get a token every 9.9 ms. So they do with
-# separate machines, where the cache travels for 21 ms. (We assume that computing and carrying
-# overlap, and leave out the prompt's own attention and cache.)
+# With continuous batching, nobody else gets a token for 133 ms. Chunks cost the newcomer 6 ms more,
+# and the others still get a token every 9.9 ms. So they do with separate machines, which take a
+# second GPU, and where the newcomer's second token waits 21 ms for the cache. (We assume that
+# computing and carrying overlap, and leave out the prompt's own attention. It would add some 18 ms
+# on each server, and make the steps of the last chunks 12 ms long.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask who pays on each server, and with what.
@@ -939,7 +942,7 @@ assert round(full * 989 / 16) == 295 and round(full * 786 / 16) == 235
 # them, make three tokens in 6.7 ms.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A server can also carry less. **Quantisation** stores a parameter in 1 byte rather than 2, so its
+# A server can also carry less. **Quantisation** stores a parameter in 1 byte rather than 2, so the
 # 4.8 ms become 2.4. (What it costs in quality, we did not test.)
 # **Prefix caching** keeps the cache of a prompt that many users share, so that it is computed only
 # once (Kwon et al., 2023).
@@ -1132,8 +1135,8 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: four steps, with four processes in a square. Queries Q0 to Q3 stay. The cards of keys and
-# values, K0 V0 to K3 V3, go on clockwise. With each step the output changes, and one of the four
-# places in a process's bar fills, until all are full.*
+# values, K0 V0 to K3 V3, go on clockwise. With each step, one of the four places in a process's bar
+# fills, until all are full.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With many processes the keys and values go round a **ring** (Liu et al., 2023). In each step, a

@@ -559,16 +559,31 @@ def bell_table(name, *seeds):
 
 
 bell_table("softmax", 0)
+often = bell_texts[:, 1:].flatten().bincount() / bell_texts[:, 1:].numel()
+by_count = -often.log()[bell_texts[:, 1:]]  # of a guesser that knows how often each token comes
+by_count = by_count[at_letter].mean(), by_count[at_bell].mean()
 print(f"{'best possible':20} {best:13.2f} (0.00)")
+print(f"{'how often each comes':20} {by_count[0]:13.2f} ({by_count[1]:.2f})")
 print(f"{'all 17 equally':20} {math.log(17):13.2f} ({math.log(17):.2f})")
+with torch.no_grad():  # the window merely cuts weights off: the others stay as they were
+    X = writers["softmax", 0].embedding(read)
+    X = X + writers["softmax", 0].network(X)
+    weights = writers["softmax", 0](read, need_weights=True)[1][:, 0] * in_window  # (B, n, n)
+    head = writers["softmax", 0].head
+    found = head.W_o(weights @ head.W_v(F.rms_norm(X, X.shape[-1:])))
+    scores = writers["softmax", 0].readout(X + found)[at_letter]
+    cut_off = F.cross_entropy(scores, bell_texts[:, 1:][at_letter]).item()
+print(f"{'latest 16, cut off':20} {cut_off:13.2f}")
+assert cut_off < 1.85 and abs(by_count[0] - 2.63) < 0.02
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Yes, although no letter needs an old token: the loss at letters rises from 1.76, about the best
-# possible, to about 2.6, near that of guessing, 2.83. The last column shows why. At letters the
-# head looks mostly at `<bos>`, which does almost nothing: what `<bos>` adds through this head is
-# less than a fifth as long as what a letter adds. When the window drops it, this weight must fall
-# on other tokens, mostly letters, which probably disturb the prediction. With `<bos>` kept beside
-# the latest 16 tokens, the loss is as before.
+# possible, to about 2.6, hardly better than that of a guesser who knows only how often each token
+# comes. The last column shows why. At letters the head looks mostly at `<bos>`, which does almost
+# nothing: what `<bos>` adds through this head is less than a fifth as long as what a letter adds.
+# When the window drops it, this weight falls on other tokens, mostly letters, and disturbs the
+# prediction. Where the weights of the latest 16 tokens stay as they were and the rest is merely cut
+# off (last row), the loss stays as well, and so it does with `<bos>` kept beside the latest 16.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Nearly all say 'no harm', with a good reason. Read the table by rows: 1.76 to about
@@ -666,9 +681,9 @@ assert 0.03 < adds[BOS] / adds[:NUM_LETTERS].mean() < 0.2
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In this start, the window costs nothing any more. In starts 1 to 3 (stored; `bell_table` gives
 # them), the plain softmax has 75 to 100% of its weight on `<bos>`, and the window raises its loss
-# from about 1.76 to 3.08 and 3.63, worse than guessing, and to 1.88. With a sink, two of the three
-# lose nothing. Start 1 found the `<bos>` solution again (91%), and loses 0.07: a learned sink is
-# available, not compulsory.
+# from about 1.76 to 3.08 and 3.63, worse than all 17 equally, and to 1.88. With a sink, two of the
+# three lose nothing. Start 1 found the `<bos>` solution again (91%), and loses 0.07: a learned sink
+# is available, not compulsory.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Many windows, few global layers
@@ -876,8 +891,8 @@ assert by_age[1][-1] == 1 and by_age[1][:3].mean() < by_age[1][-3:].mean()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **What it saves.** With $D = V = 128$, the state of a head has 16,384 numbers, as many as the keys
 # and values of 64 tokens. **What it costs.** Since a state of fixed size must lose something of a
-# long text, models mix: Kimi Linear (Kimi Team, 2025) and Qwen3-Next (Qwen Team, 2025) have about
-# three layers of this kind for each layer of attention.
+# long text, models mix: Kimi Linear (Kimi Team, 2025), whose decay is one for each number of a key,
+# and Qwen3-Next (Qwen Team, 2025) have about three layers of this kind for each layer of attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. The vote splits the room, and 'more' wins. Let them explain the 'fewer': which pair
@@ -1167,7 +1182,7 @@ from d2l_attention.exercises import check, hint, solution
 # | layers | kept | read |
 # |---|---|---|
 # | 2 | the latest 128 tokens | all of them |
-# | 21 | these, and an entry for each 4 tokens | these, and 512 entries that an indexer picks |
+# | 21 | these, and an entry for each 4 tokens (a mean of 8) | these, and 512 chosen entries |
 # | 20 | these, and an entry for each 128 tokens | all of them |
 #
 # An indexer keeps a small key of 128 numbers beside each of its entries, so a further token adds
@@ -1185,8 +1200,8 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 # text needs the single far token.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Let them compute the 3,440 themselves. What is lost? The single far token, unless the
-# indexer's entry of four still shows it.
+# Two minutes. Let them compute the 3,440 themselves. What is lost? The single far token, unless one
+# of the indexer's entries still shows it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Who uses what, November 2026
@@ -1515,8 +1530,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: the share of right answers over the position, up to 63, for two games; a line marks where
 # training ended. Three back: interpolation falls below 20% within a few positions. Plain speeds are
-# above 90% up to position 33 and then fall to a guess, while a larger base and YaRN stay around
-# 95%. Last capital: only plain speeds fall, from position 40 on.*
+# above 90% up to position 33 and then fall to a guess, while a larger base and YaRN stay at about
+# 90% or more. Last capital: only plain speeds fall, from position 40 on.*
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
 # Checks what the text says of the four ways

@@ -165,38 +165,6 @@ def multi_head() -> Diagram:
     return d
 
 
-def rotary() -> Diagram:
-    """Queries, keys and values of all heads, (B, H, n, D/H) each. Positions (n,) times speed are
-    angles (n, D/2H), one for each token and pair of columns. The angles turn the pairs of columns
-    of the queries and of the keys; no shape changes. The turned queries and keys meet in scaled
-    scores and a softmax. The weights (B, H, n, n) are multiplied by the values, which no angle
-    reaches. The output is (B, H, n, D/H).
-    """
-    d = Diagram("Queries and keys are turned by their positions; values are not", 10, 5.0)
-    shape = "(B, H, n, D/H)"
-    queries = d.box(f"queries\n{shape}", 0.85, 3.85, 1.5, kind=TENSOR)
-    positions = d.box("positions\n(n,)", 0.85, 2.7, 1.5, kind=TENSOR)
-    keys = d.box(f"keys\n{shape}", 0.85, 1.55, 1.5, kind=TENSOR)
-    values = d.box(f"values\n{shape}", 0.85, 0.6, 1.5, kind=TENSOR)
-    turn_queries = d.box("turn pairs\nof columns", 2.65, 3.85, 1.4)
-    angles = d.box("position\n× speed", 2.65, 2.7, 1.4)
-    turn_keys = d.box("turn pairs\nof columns", 2.65, 1.55, 1.4)
-    score = d.box("scaled scores,\nsoftmax", 5.4, 3.85, 1.55)
-    average = d.box("weights\n@ values", 7.7, 3.85, 1.0)
-    output = d.box(f"output\n{shape}", 9.2, 3.85, 1.5, kind=TENSOR)
-    d.arrow(queries, turn_queries)
-    d.arrow(positions, angles)
-    d.arrow(keys, turn_keys)
-    d.arrow(angles, turn_queries, "angles (n, D/2H)")
-    d.arrow(angles, turn_keys, "angles (n, D/2H)")
-    d.arrow(turn_queries, score, shape)
-    d.arrow(turn_keys, score, shape)
-    d.arrow(score, average, "weights\n(B, H, n, n)")
-    d.arrow(values, average, shape)
-    d.arrow(average, output)
-    return d
-
-
 def encoder_block() -> Diagram:
     """A straight line leads from X (B, n, D) through two boxes named 'add & norm' to the output
     (B, n, D). Before the first box, three arrows lead from the line down to multi-head attention:
@@ -219,38 +187,6 @@ def encoder_block() -> Diagram:
     d.arrow(d.branch(6.15, 2.6), ffn)
     d.arrow(ffn, norm2, "(B, n, D)")
     d.arrow(norm2, output)
-    return d
-
-
-def decoder_block() -> Diagram:
-    """A straight line leads from X (B, T, D) through three boxes named 'add & norm' to the output
-    (B, T, D). Before each box a sublayer reads the line, and its answer (B, T, D) goes up to the
-    box, where it is added to what the line brings, the residual. First, causal self-attention
-    takes q, k and v from the line. Second, cross-attention takes q from the line, but k and v from
-    the encoder output (B, S, D) below. Third, the FFN works on each token.
-    """
-    d = Diagram("In cross-attention the decoder asks and the encoder answers", 10, 4.7)
-    X = d.box("X\n(B, T, D)", 0.6, 3.6, 1.05, kind=TENSOR)
-    causal = d.box("causal self-\nattention", 2.1, 2.1, 1.5, kind=LEARNED)
-    cross = d.box("cross-\nattention", 4.7, 2.1, 1.5, kind=LEARNED)
-    ffn = d.box("FFN on\neach token", 7.1, 2.1, 1.25, kind=LEARNED)
-    norm1, norm2, norm3 = (
-        d.box("add &\nnorm", x, 3.6, 0.8, kind=LEARNED) for x in (3.4, 6.0, 8.25)
-    )
-    output = d.box("output\n(B, T, D)", 9.4, 3.6, 1.05, kind=TENSOR)
-    source = d.box("encoder output\n(B, S, D)", 4.7, 0.7, 1.7, kind=TENSOR)
-    for left, right in ((X, norm1), (norm1, norm2), (norm2, norm3)):
-        d.arrow(left, right, "residual")
-    d.arrow(norm3, output)
-    for x, name in ((1.6, "q"), (2.1, "k"), (2.6, "v")):
-        d.arrow(d.branch(x, 3.6), causal, name)
-    d.arrow(causal, norm1, "(B, T, D)")
-    d.arrow(d.branch(4.7, 3.6), cross, "q")
-    d.arrow(source, cross, "k", x=4.35)
-    d.arrow(source, cross, "v", x=5.05)
-    d.arrow(cross, norm2, "(B, T, D)")
-    d.arrow(d.branch(7.1, 3.6), ffn)
-    d.arrow(ffn, norm3, "(B, T, D)")
     return d
 
 
@@ -302,34 +238,6 @@ def transformer() -> Diagram:
     d.arrow(output, cross, "v", x=6.2)
     d.arrow(dense, scores)
     d.frame("decoder block, twice", 2.85, 0.6, 9.45, 2.98)
-    return d
-
-
-def key_value_cache() -> Diagram:
-    """One step of decoding. The new token (B, 1, D) is multiplied by W_q, W_k and W_v and split
-    into heads, (B, H, 1, D/H) three times. Its key becomes the last of n + 1 keys and its value the
-    last of n + 1 values: two rows of squares of which one is dark, the new one. The query meets all
-    keys (B, H, n+1, D/H) in scaled scores and a softmax. The weights (B, H, 1, n+1) are multiplied
-    by all values (B, H, n+1, D/H). The output is (B, H, 1, D/H).
-    """
-    d = Diagram("Only the new token is projected; its query meets all keys", 10, 4.8)
-    one, many = "(B, H, 1, D/H)", "(B, H, n+1, D/H)"
-    token = d.box("new\ntoken\n(B, 1, D)", 0.6, 2.4, 0.98, 3.15, kind=TENSOR)
-    keys = d.box("n + 1 keys\n", 3.9, 2.4, 1.4, kind=TENSOR)
-    values = d.box("n + 1 values\n", 3.9, 1.2, 1.4, kind=TENSOR)
-    score = d.box("scaled scores,\nsoftmax", 5.32, 3.6, 1.55)
-    average = d.box("weights\n@ values", 7.88, 3.6, 1.0)
-    output = d.box(f"output\n{one}", 9.25, 3.6, 1.42, kind=TENSOR)
-    for name, end in (("q", score), ("k", keys), ("v", values)):
-        project = d.box(f"$W_{name}$,\nsplit", 1.6, end.middle[1], 0.65, kind=LEARNED)
-        d.arrow(token, project)
-        d.arrow(project, end, one)
-    d.cells(keys, 6)
-    d.cells(values, 6)
-    d.arrow(keys, score, many)
-    d.arrow(score, average, "weights\n(B, H, 1, n+1)")
-    d.arrow(values, average, many)
-    d.arrow(average, output)
     return d
 
 
@@ -434,11 +342,8 @@ PICTURES = {
     "one-vector decoder": one_vector_decoder,
     "Bahdanau decoder": bahdanau_decoder,
     "multi-head": multi_head,
-    "rotary": rotary,
     "encoder block": encoder_block,
-    "decoder block": decoder_block,
     "Transformer": transformer,
-    "key-value cache": key_value_cache,
     "latent attention": latent_attention,
     "absorbed matrix": absorbed_matrix,
     "delta rule": delta_rule,
