@@ -978,8 +978,8 @@ assert model_1 < attention < diagonal
 # well. On real text, Koehn and Knowles (2017) also found attention that departs from an aligner's
 # links.
 #
-# The core's last map is of this decoder of 5,000 steps. Its counts of *pas* are over the 129 negated
-# test sentences, and the 127 of them with exactly one *not*.
+# The core's last map is of this decoder of 5,000 steps. Its counts of *pas* are over the 129
+# negated test sentences, and the 127 of them with exactly one *not*.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Guided attention

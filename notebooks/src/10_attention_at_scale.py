@@ -726,8 +726,8 @@ assert core.ridge > 0.5 and decoding < best / 2
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Point at each cloud. The filled marks were measured on this core; the hollow ones
-# are NVIDIA's two figures and a division. Why decoding stays below its roof here, we did not examine.
-# 'Do several sentences at once help?' always comes: the products with the parameters, yes;
+# are NVIDIA's two figures and a division. Why decoding stays below its roof here, we did not
+# examine. 'Do several sentences at once help?' always comes: the products with the parameters, yes;
 # attention, no, because each sentence has its own cache. This is a good place to stop.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -887,13 +887,13 @@ plt.show()
 
 assert (round(step, 1), round(alone), room, chunks) == (9.9, 133, 612, 14)
 firsts = [round(first) for _, first, _ in lanes.values() if first is not None]
-assert firsts == [331, 133, 139, 132] and round(travel) == 21 and round(together) == 133
+assert firsts == [331, 133, 139, 133] and round(travel) == 21 and round(together) == 133
 assert round(chunks * step - together) == 6
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: five timelines, computed. Whole batch: 20 steps of 16 users, then the prompt; the first
 # token comes after 331 ms. Continuous: the prompt and 16 tokens at once, 133 ms. In chunks: 14
-# steps, each with a thin strip of the users' tokens; 139 ms. Separate machines: the prompt, 132 ms,
+# steps, each with a thin strip of the users' tokens; 139 ms. Separate machines: the prompt, 133 ms,
 # then its travelling cache, and below them the users' steps, undisturbed.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
