@@ -310,7 +310,7 @@ print(f"{'answer':6}", 25 * " ", "".join(f"{each:7.2f}" for each in answer[:4]))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let somebody compute one weight with a pocket calculator: e to the power of the score
-# of 'sees', divided by the sum below the column.
+# of 'sees', divided by the sum of the four, 1122.1.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Inside the translator
@@ -915,8 +915,8 @@ assert written == theirs
 # What does the loop do twice? For each new word it reads all French words again, although earlier
 # steps have already computed the keys and values of all but the newest. They have not changed,
 # because the mask lets no word see a later one. So a layer can keep them in a **key-value cache**.
-# An old query is not needed again: its answer has been computed. For 24 words it then computes 24
-# keys, where the loop computes $1 + 2 + \dots + 24 = 300$.
+# An old query is not needed again: its answer has been computed. For 24 words a layer then computes
+# 24 keys, where the loop computes $1 + 2 + \dots + 24 = 300$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let the room compute both numbers before you show them. Then ask why an encoder could
@@ -1151,6 +1151,8 @@ for closed in range(8):
     endings[shut], leads[shut] = last_word(*cuts), (two[0] - two[1]).item()
     straight = torch.stack([layer.attention_weights[0, :, -1, 4:7] for layer in from_french])
     assert straight.max() < 0.025  # what 'a' gives to each word of 'the good orange'
+    orange = torch.stack([layer.attention_weights[0, :, -3:-1, 6] for layer in from_french])
+    assert shut[2] or (orange.amax(dim=(0, 1)) > 0.25).all()  # what 'et' and "l'" give to 'orange'
 assert all((ending == "mangé") == (shut[0] and shut[1]) for shut, ending in endings.items())
 assert set(endings.values()) == {"mangée", "mangé"}
 assert all(abs(leads[*two, True] - leads[*two, False]) < 0.3 for *two, third in leads if third)
@@ -1202,9 +1204,10 @@ explore(draw_paths, figsize=(8.6, 3.6), alt=alt, close_1=False, close_2=False, c
 # closed. So when *it* could not look at *orange*, path 2 still carried the gender. With path 2
 # closed as well, this one look decides: without it, the translator writes *mangé*.
 #
-# Why is path 3, the most direct, not enough? Here it carries almost nothing. Whether it is open or
-# closed changes the lead by less than 0.3, and in no head does *a* give more than 0.02 of its
-# weight to any of the words *the good orange*.
+# Why is path 3, the most direct, not enough? Here it carries almost nothing: whether it is open or
+# closed changes the lead by less than 0.3. In no head does *a* give any of the words *the good
+# orange* more than 0.02 of its weight. In some head *et* and *l'* give *orange* a quarter and more,
+# but little of that reaches the ending.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What a map does not show
@@ -1219,14 +1222,16 @@ explore(draw_paths, figsize=(8.6, 3.6), alt=alt, close_1=False, close_2=False, c
 # | the look of the pronoun at the noun | 49 | 42 to 48 |
 # | path 1 | 38 | 41 to 44 |
 # | path 2 | 48 | 36 to 45 |
+# | path 3 | 49 | 45 to 47 |
 # | all three paths | 25 | 22 to 32 |
 # | control: about as many cells, before the noun phrase | 49 | 46 to 47 |
 #
 # Losing the pronoun's look at the noun costs the stored translator nothing, and the others at most
-# 3 endings. In other sentences a single path may matter: closing path 1 costs the stored one 11.
-# With all three paths closed, the stored one gets 25 right. Always writing the masculine, in the
-# right number, would get 23, and always the feminine 26. A strong cell in a map shows a look. It
-# does not show that the translation depends on it.
+# 3 endings. With all three paths closed, the stored one gets 25 right. Always writing the
+# masculine, in the right number, would get 23, and always the feminine 26. Our three paths are not
+# all: words before the phrase can hand its gender on, and by this detour one of ten further
+# translators still had 47 right. A strong cell in a map shows a look. It does not show that the
+# translation depends on it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Compare the table with the paths on the board. Ask what the last row is for: it is the

@@ -458,7 +458,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: three heat maps for the letters of Dive2Atn, out of 64. Left, QK for the letter itself,
-# rows are queries and columns keys: all is white but for a few pale cells beside the diagonal,
+# rows are queries and columns keys: all is white but for a few pale cells off the diagonal,
 # since the weight goes to other letters. Middle, QK for marks: most of the weight is on the
 # diagonal; in the row of 2, only 0.4. Right, OV, rows are attended to and columns said: all weight
 # is on the diagonal.*
@@ -489,10 +489,9 @@ print(f"all four {on_diagonal(said_by(0, 1, 2, 3)):.2f}")
 # head's query is the mark that the previous-token head writes. Marks by other heads almost never
 # win, and the letter itself, which would only lead to the copy, never does.
 #
-# Why does one head say 0.78 to 0.95 of the letters, and four together all? Through $W_v$, a head
-# squeezes the 64 numbers of a letter into 16, where 64 letters cannot all be at right angles. So it
-# confuses some, but each head confuses others. In the sum, the right letter gains, while the
-# mistakes do not agree:
+# Why does one head say 0.78 to 0.95 of the letters, and four together all? Training counts only the
+# sum of the heads. Each head confuses some letters, mostly others than the next one does. In the
+# sum, the right letter gains, while the mistakes do not agree:
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
 # Compares the logits of the right letter with the best wrong one, and puts the rotation into QK
@@ -624,8 +623,8 @@ for head in range(4):
 # that of one layer; in a mean, some of the token before may still get through.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Of the other heads, our control, only head 3, which looks at its own token, is clearly needed as
-# well, though much less, and its silence does less harm than its mean.
+# Of the other heads, our control, only head 3, which looks at its own token, is clearly needed by
+# itself, though much less, and its silence does less harm than its mean.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask which of the two is 'without the head'. Neither: a mean is a wrong message, and
@@ -640,8 +639,8 @@ for head in range(4):
 # both 37 to 48%, and with output 0 only 17 to 27%, about as few as with one layer.
 #
 # As a control we remove equally many other heads, and report the most harmful choice. It keeps 76%
-# and more in four starts. In start 2 it falls to 35%: both of the other two heads look at their own
-# token, which this model needs as well. There the ablation shows only that both pairs are needed.
+# and more in four starts. In start 2 it falls to 35%: two heads are removed there, and both look at
+# their own token. There the ablation shows only that both pairs are needed.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. When heads share the look, no single one carries all of it, and only both together
@@ -964,9 +963,9 @@ for name, function, layers in (
 # first number before you go on.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# - **Both layers**: the loss rises, and the text is wrong. The harm is done in layer 1, where two
-#   heads now give some 80% of their weight to later tokens, and the previous-token head gives the
-#   token before 0.80 in place of 0.98.
+# - **Both layers**: the loss rises, and the text is wrong. The harm is done in layer 1, where all
+#   heads now give weight to later tokens: the previous-token head gives the token before 0.73 in
+#   place of 0.98.
 # - **Layer 2 only**: the loss hardly changes, nor does the text. By what layer 1 wrote, its heads
 #   still keep 0.8 on the token after the copy, and the newest token of a generated text has no
 #   later one to see.
