@@ -1152,7 +1152,7 @@ for closed in range(8):
     straight = torch.stack([layer.attention_weights[0, :, -1, 4:7] for layer in from_french])
     assert straight.max() < 0.025  # what 'a' gives to each word of 'the good orange'
     orange = torch.stack([layer.attention_weights[0, :, -3:-1, 6] for layer in from_french])
-    assert shut[2] or (orange.amax(dim=(0, 1)) > 0.25).all()  # what 'et' and "l'" give to 'orange'
+    assert closed or (orange.amax(dim=(0, 1)) > 0.25).all()  # what 'et' and "l'" give to it
 assert all((ending == "mangé") == (shut[0] and shut[1]) for shut, ending in endings.items())
 assert set(endings.values()) == {"mangée", "mangé"}
 assert all(abs(leads[*two, True] - leads[*two, False]) < 0.3 for *two, third in leads if third)
