@@ -1182,11 +1182,12 @@ from d2l_attention.exercises import check, hint, solution
 # | layers | kept | read |
 # |---|---|---|
 # | 2 | the latest 128 tokens | all of them |
-# | 21 | these, and an entry for each 4 tokens (a mean of 8) | these, and 512 chosen entries |
+# | 21 | these, and an entry for each 4 tokens | these, and 512 entries that an indexer picks |
 # | 20 | these, and an entry for each 128 tokens | all of them |
 #
-# An indexer keeps a small key of 128 numbers beside each of its entries, so a further token adds
-# $21 \cdot (512 + 128) / 4 + 20 \cdot 512 / 128 = 3{,}440$ numbers:
+# An entry for 4 tokens is a mean of 8, in which the 4 before count as well. An indexer keeps a
+# small key of 128 numbers beside each of its entries, so a further token adds $21 \cdot (512 + 128)
+# / 4 + 20 \cdot 512 / 128 = 3{,}440$ numbers:
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Computes the cache of a million tokens for three models

@@ -164,6 +164,8 @@ def test_an_arrow_is_straight_or_goes_right_and_then_up_or_down():
 
 
 def test_unknown_name():
-    with pytest.raises(ValueError, match="no schematic is called 'rotray'; there are .*'rotary'"):
-        schematic("rotray")
+    with pytest.raises(
+        ValueError, match="no schematic is called 'multihed'; there are .*'multi-head'"
+    ):
+        schematic("multihed")
     assert views.schematic is schematic
