@@ -1128,7 +1128,7 @@ plt.show()
 # is at 0, those near 9, 16 and 22 are between −2 and −7. Near 28 the peak is at −2 to −4, at 34
 # between −2 and 0. At 41 it is near 3, at 47 and 53 between 3 and 5, and at 60 near 2.*
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Hand 0 scores highest at distance 3. But it needs 6.28 positions for a turn, so it hardly tells 3
 # from 9, 16, 22 and so on. Hand 1, ten times as slow, keeps these apart in training: from 0 to 15
 # its score only falls. From about 20 on it rises again, until near 50. Together they give peaks

@@ -12,7 +12,7 @@
 # - build the delta rule, a memory of fixed size that can replace what it holds;
 # - train a cheap scorer to choose the few keys that a query reads.
 #
-# Core path: 70 to 105 minutes, in two sittings. Going further: 20. Exercises: 87. A good place to
+# Core path: 70 to 105 minutes, in two sittings. Going further: 25. Exercises: 87. A good place to
 # stop is *A place to stop*, half-way.
 #
 # Builds on chapters 3, 7 and 9. *Dive into Deep Learning* (D2L) ends before these models, which
@@ -60,7 +60,7 @@ from d2l_attention.variants import (
     yarn_speeds,
 )
 from d2l_attention.variants.masks import sliding_window_mask
-from d2l_attention.views import schematic
+from d2l_attention.views import explore, schematic
 from d2l_attention.views.palette import INK, RULE, SERIES, WEIGHT
 from d2l_attention.views.plots import hatch_zeros, heatmap, set_style
 
@@ -1279,6 +1279,32 @@ assert told["LFM3"][1] == "13 convolution, 6 full, 5 window"
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Who compares, and with what? Each report is from the makers of a model.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### A sink to turn
+#
+# *1 minute.* Three scores are 0, the best one and the sink are yours. With a best score of 6, how
+# high must the sink be before the head falls silent?
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Shows the view: weights of four keys and a sink
+
+
+def draw_sink(figure, best=6.0, sink=5.0):
+    weights = torch.tensor([0.0, best, 0.0, 0.0, sink]).softmax(dim=0)
+    ax = figure.subplots()
+    ax.bar(range(5), weights, color=4 * [WEIGHT] + [RULE])
+    ax.set(ylim=(0, 1), ylabel="weight", title=f"the keys get {weights[:4].sum():.2f} in all")
+    ax.set_xticks(range(5), ["key 0", "best key", "key 2", "key 3", "sink"])
+
+
+alt = "Weights of four keys and a sink, as bars, for a best score and a sink of your choice."
+explore(draw_sink, figsize=(6.5, 3.8), alt=alt, best=(-2.0, 10.0, 0.5), sink=(-4.0, 12.0, 0.5))
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# *Figure: an interactive view of five bars, the weights of four keys and of a sink. At a best score
+# of 6 and a sink of 0 the best key has 0.99. At a sink of 6 the best key and the sink have half
+# each, and at 12 the sink has nearly everything.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The delta rule, all tokens at once
