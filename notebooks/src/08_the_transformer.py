@@ -710,9 +710,9 @@ plt.show()
 # hatched, and in the decoder's first all cells above the diagonal.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Drawn is head 4 of the second blocks. Padding is hidden as a key only: its own row has weights,
-# but nobody reads its answer. French padding needs no mask of its own, because it is in the future
-# of all real words.
+# The maps show head 4 of each half's second block. Padding is hidden as a key only: its own row has
+# weights, but nobody reads its answer. French padding needs no mask of its own, because it is in
+# the future of all real words.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask why the upper right is hatched in one of the three only.
@@ -743,7 +743,7 @@ plt.show()
 #
 # - Call an attention as `attention1(queries, keys, values)`. Unlike ours, it has its mask inside.
 # - `norms` is a list of three layer norms, one per sublayer, in their order: `norms[0](X)`.
-# - `dropout` is also a function, and falls on what a sublayer gives: `dropout(Y)`.
+# - `dropout` is a function as well. Apply it to what each sublayer gives: `dropout(Y)`.
 # - `sources` is the encoder's output and needs no norm here.
 # - `pre_norm` chooses the order: if False, $\mathrm{norm}(X + f(X))$; if True,
 #   $X + f(\mathrm{norm}(X))$.

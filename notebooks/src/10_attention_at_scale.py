@@ -185,8 +185,8 @@ plt.show()
 # All 1,024 heads together need 41 TB, which training would keep for the backward pass. Reading
 # needs only one layer at a time. But there the scores lie beside the weights, which makes 2.6 TB,
 # or 32 times an H100's memory. (Causal attention uses half of each matrix, which plain code
-# computes whole.) And yet this model reads 128K tokens (Llama Team, 2024), so it cannot be holding
-# such a matrix.
+# computes whole.) And yet this model reads 128K tokens (Llama Team, 2024), so its attention must do
+# without the whole matrix.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room do the product before you show the areas: $10^5 \cdot 10^5 \cdot 4$ for
@@ -1210,8 +1210,8 @@ assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 # One minute. Let the room derive the first line, and show the others.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Computing takes $72 D^2 + 12\,nD$ operations per token. Shared by 8 GPUs, this makes 13 ms at the
-# published speed. How many times as long does sending take?
+# Computing, every token with every token, takes $72 D^2 + 12\,nD$ operations per token. Shared by 8
+# GPUs, this makes 13 ms at the published speed. How many times as long does sending take?
 #
 # | split | choose it when | sending / computing in a server, 450 GB/s | between servers, 50 GB/s |
 # |---|---|---|---|
@@ -1226,8 +1226,8 @@ assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In decoding, splitting heads and hidden units makes the token come sooner: with one key-value head
 # of Llama 3.1 8B on each of 8 GPUs, a user's 5.1 ms could fall to 0.6, plus the time of two
-# all-reduces per layer. With 16 GPUs each head lies on two of them. Then a GPU has half as many
-# parameters but as much cache as before, and about 0.34 ms are left.
+# all-reduces per layer. With 16 GPUs, each of the 8 heads is stored on two of them. Then a GPU has
+# half as many parameters but as much cache as before, and about 0.34 ms are left.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the table
