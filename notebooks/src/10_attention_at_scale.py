@@ -181,7 +181,7 @@ plt.show()
 # tiny; a layer's weights are 16 times as large as that memory, and those of all layers more than
 # 500 times.*
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # All 1,024 heads together need 41 TB, which training would keep for the backward pass. Reading
 # needs only one layer at a time. But there the scores lie beside the weights, which makes 2.6 TB,
 # or 32 times an H100's memory. (Causal attention uses half of each matrix, which plain code
@@ -543,7 +543,7 @@ assert fused[3][2] / fused[1][2] > 8 and fused[3][2] < plain[3][2]
 # attention rises steeply, like n², to more than 500 MiB; tiles and fused stay far below it. Time:
 # three steep lines, the fused kernel lowest.*
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # No, its time grows like $n^2$: four times the tokens are sixteen times the pairs, and every pair
 # still takes its multiplications. **A fused kernel makes the novel *possible*. It does not make it
 # cheap.**
@@ -717,7 +717,7 @@ assert core.ridge > 0.5 and decoding < best / 2
 # reaches at most with heads of 128 numbers, by NVIDIA's two figures: fused prefill on the flat
 # top, plain prefill and decoding on the slope.*
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # A roof is only an upper bound. On this core, plain prefill lies right of the ridge, and yet with
 # 2,048 tokens, in the run shown, less than half of its time would do for the products. The
 # softmax takes a good part of what is left, and the rest we did not take apart. Decoding also
@@ -861,7 +861,7 @@ lanes = {  # way -> boxes (start, width, colour, text), first token, longest wai
     "tokens": (their_steps, None, step),
 }
 figure, ax = plt.subplots(figsize=(11, 5.6))
-for y, (name, (boxes, first, wait)) in enumerate(lanes.items()):
+for y, (boxes, first, wait) in enumerate(lanes.values()):
     for start, width, color, text in boxes:
         ax.barh(y, width, left=start, height=0.56, color=color, edgecolor=INK, lw=0.8)
         ax.text(start + width / 2, y, text, ha="center", va="center", fontsize=14)
@@ -869,8 +869,6 @@ for y, (name, (boxes, first, wait)) in enumerate(lanes.items()):
         waits = f"others wait {wait:.1f} ms" if wait < 100 else f"others wait {wait:.0f} ms"
         end = max(start + width for start, width, _, _ in boxes)
         ax.text(end + 4, y, f"first token: {first:.0f} ms\n{waits}", va="center", fontsize=14)
-        way = name.split(":")[0]
-        print(f"{way:12} first token after {first:.0f} ms, {waits} for a token")
 for start in range(chunks):  # the users' tokens are in each step
     ax.barh(2.21, step, left=start * step, height=0.14, color=users, edgecolor=INK, lw=0.8)
 for x, y, text in (
@@ -896,7 +894,7 @@ assert round(chunks * step - together) == 6
 # steps, each with a thin strip of the users' tokens; 139 ms. Separate machines: the prompt, 133 ms,
 # then its travelling cache, and below them the users' steps, undisturbed.*
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # With continuous batching, nobody else gets a token for 133 ms. Chunks cost the newcomer 6 ms more,
 # and the others still get a token every 9.9 ms. So they do with separate machines, which take a
 # second GPU, and where the newcomer's second token waits 21 ms for the cache. (We assume that

@@ -677,7 +677,7 @@ picture.figure
 # attention of layer 2 go the queries and values of the run below, and the keys of the damaged
 # one.*
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
 damaged = with_damaged(two, [looks_back(maps[0]).argmax().item()])
 names = ("queries", "keys", "values", "keys and queries", "all three")
 for name, right in zip(names, damaged, strict=True):
@@ -744,7 +744,7 @@ print(*lines_of_looks(minilm), sep="\n")
 # two thirds to the token after. But no head gives [SEP] more than 0.15, where equal weights would
 # give 0.08: here the weight goes to [CLS].
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws two heads of the published model for one sentence
 figure, axes = plt.subplots(1, 2, figsize=(11, 5.2))
 for ax, (name, weights) in zip(axes, list(minilm["maps"].items())[::2], strict=True):
