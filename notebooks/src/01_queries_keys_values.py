@@ -791,7 +791,7 @@ def train(seed, steps=500):
 print("learned\n", train(seed=0).round(decimals=3))
 print("undoes the instrument\n", torch.linalg.inv(instrument))
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
 # Trains in twenty starts, and draws the queries of the first before and after training
 errors = [(train(seed) - torch.linalg.inv(instrument)).abs().max().item() for seed in range(20)]
 close = sum(error < 0.05 for error in errors)

@@ -568,7 +568,7 @@ plt.show()
 # another order: 'les' is written before 'écrit' and looks at 'them', 'blanches' comes last and
 # looks at 'white'.*
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # The translation is right, down to the white churches. In the map, *les* looks ahead to 'them', and
 # *blanches*, after its noun, back to 'white'. (Why *le* looks at 'king' is a later question.)
 
