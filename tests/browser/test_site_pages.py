@@ -46,6 +46,11 @@ PROBLEMS = """async () => {
   if (wide > 0) problems.push(`wider than the window by ${wide} px`);
   return problems;
 }"""
+# Letters are drawn 14 high or more: below 70% of their size nobody reads them.
+TOO_SMALL_ON_A_PHONE = """[...document.querySelectorAll('.cell_output img[width]')]
+    .map((img) => [img.alt, img.getBoundingClientRect().width / img.getAttribute('width')])
+    .filter(([alt, size]) => size > 0 && size < 0.7)
+    .map(([alt, size]) => `drawn at ${Math.round(100 * size)}% on a phone: ${alt}`)"""
 OPEN_GATES = "document.querySelectorAll('.gate').forEach((gate) => gate.requestSubmit())"
 # How the names of pages of other kinds than PAGES begin, and of those that are not the site's own.
 OTHERS, LISTINGS, NOT_OURS = ("api", "notes"), "_modules", ("_static", "slides")
@@ -91,6 +96,7 @@ def test_page(open_page, name):
     for width in (1920, 768, 390):
         page.set_viewport_size({"width": width, "height": 900})
         found += page.evaluate(PROBLEMS)
+    found += page.evaluate(TOO_SMALL_ON_A_PHONE)
     pictures = page.locator(".cell_output :is(img:not(.on-paper), svg.schematic)")
     words = [picture.aria_snapshot() for picture in pictures.all()]
     assert words or name not in CHAPTERS
