@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
 from d2l_attention.exercises.engine.registry import load_chapter
@@ -121,9 +120,8 @@ def announced(chapters: list[Chapter]) -> Iterator[Announced]:
     range_ = in_ones(min(own), 0), in_ones(max(own), 0)
     yield from found(README, r"exercises, from (\d+) to (\d+)\s+minutes", *range_)
     cores = [each.parts[0].true for each in others]
-    most = r"takes (\d+) to (\d+)\s+minutes in most chapters, and (\d+) to (\d+) in the longest"
-    ends = [(core, up_to(core)) for core in (in_fives(median(cores)), in_fives(max(cores)))]
-    yield from found(map_of_all, most, *ends[0], *ends[1])
+    ends = in_fives(min(cores)), up_to(in_fives(max(cores)))
+    yield from found(map_of_all, r"core path\*\* takes (\d+) to (\d+)\s+minutes", *ends)
     yield from for_instructors({id: own for each in chapters for id, own in each.exercises.items()})
 
 

@@ -469,8 +469,8 @@ look_inside(model, *inputs, tokens=tokens, title="Two languages meet in the deco
 #   prediction is worth more than none.
 # - A **folded** cell shows one line and three dots. It imports, draws, checks, measures or shows a
 #   view, and a click opens it. You may leave it closed.
-# - The **core path** takes 65 to 100 minutes in most chapters, and 75 to 110 in the longest. From
-#   chapter 4 on it has a marked place to stop half-way. What comes under *Going further* can be
+# - The **core path** takes 60 to 110 minutes, and each chapter says how long. From chapter 3 on it
+#   has a marked place to stop half-way. What comes under *Going further* can be
 #   read in almost any order, or left out.
 # - Most chapters **build** their mechanism in plain code, and then show that the package
 #   `d2l_attention` computes the same. Retype these cells: it is the best way to learn them.
@@ -554,7 +554,7 @@ print(f"PyTorch {torch.__version__}, device '{try_gpu()}': {found}")
 # | $\alpha_j$, $\alpha_{ij}$ | 0 to 1 | attention weight: the softmax of the scores over the keys |
 # | $W_q, W_k, W_v, W_o$ | matrices | parameters ('weights' are always attention weights) |
 # | $i$, $j$ | counted from 0 in code | index of a query, index of a key |
-# | $h$ | 1 to $H$ | chapters 6 and 7: index of a head |
+# | $h$ | number | chapter 3: hidden units of a score; chapters 6 and 7: index of a head, 1 to $H$ |
 # | position | 0, 1, 2, ... | where a token is in its sequence, counted from 0 |
 # | $h_j$, $s_i$ | vectors | chapter 5: state of the encoder at word $j$, of the decoder after $i$ |
 # | `valid_lens` | (B,) or (B, Q) | how many keys from the left may be seen |

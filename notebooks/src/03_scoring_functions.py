@@ -441,20 +441,23 @@ explore(
 of_one_query = {d: scores_for[d][31].softmax(dim=0) for d in five}
 assert [d for d in five if of_one_query[d].max() > 0.9] == [64, 256, 1024]
 assert len({of_one_query[d].argmax().item() for d in (64, 256, 1024)}) == 3
+share = {d: (s.softmax(dim=-1).amax(dim=-1) > 0.9).float().mean() for d, s in scores_for.items()}
+assert [round(100 * share[d].item()) for d in (4, 64, 1024)] == [5, 64, 90]
 assert all((scores_for[d] / d**0.5).softmax(dim=-1).max() < 0.9 for d in five)
 assert (scores_for[1024] / 1024).softmax(dim=-1).max() < 0.11
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. The controls work on the slide. Point from the left and let the room say 'stop' at
-# 90%: at d = 64. Go on: the winner changes. Ask for the chain downwards: wide scores, one winner.
-# Below, divided by √d, no key passes 90%. Only if there is time ask why not by d: the weights
-# become almost equal, so what would a query be for?
+# 90%: at d = 64, with this query (two thirds of all have a winner there). Go on: it changes. Ask
+# for the chain downwards: wide scores, one winner. Below, divided by √d, no key passes 90%. Only if
+# there is time ask why not by d: the weights become almost equal, so what would a query be for?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In the picture, one key holds more than 90% from $d = 64$ on, but each time another one: each $d$
-# takes the first $d$ entries of the same vectors. After division by $\sqrt d$, no key reaches 90%
-# for any of the 400 queries. After division by $d = 1024$, all keys get about 10%, as in a plain
-# average, so the query has almost no influence.
+# takes the first $d$ entries of the same vectors. Queries differ, but over all 400 the tendency is
+# the same: 5% of them have such a key at $d = 4$, 64% at 64 and 90% at 1,024. After division by
+# $\sqrt d$, no key reaches 90% for any of the 400 queries. After division by $d = 1024$, all keys
+# get about 10%, as in a plain average, so the query has almost no influence.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Does the division only shrink the gradient?
@@ -512,6 +515,8 @@ def gap_of_the_best_two(seed):
 for seed in range(20):  # what the text says of near ties
     near, norms = gap_of_the_best_two(seed) < 5, gradient_at_queries(dot_score, seed)
     assert 0.16 <= near.float().mean() <= 0.25 and norms[near].sum() > 0.97 * norms.sum()
+    norms = gradient_at_queries(scaled_dot_score, seed)
+    assert 0.15 < norms[near].sum() / norms.sum() < 0.28
 figure, ax = plt.subplots(figsize=(9.5, 3.3))
 for score, name, style in (
     (scaled_dot_score, r"divided by $\sqrt{d}$", {"color": INK, "marker": "o"}),
@@ -535,7 +540,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Without the division, the queries with a gap below 5, about a fifth of all, receive more than 97%
-# of the sum of the gradients.
+# of the sum of the gradients. With the division they receive about a fifth.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The division does not make more gradient. It **spreads** it over all queries.
@@ -718,7 +723,8 @@ print(queries @ keys.mT / math.sqrt(4))  # (2, 1, 4) @ (2, 4, 3) -> (2, 1, 3)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # For this, `plain_masked_softmax` replaces the scores of padding by the lowest number before the
 # softmax and sets their weights to 0 after it. Chapter 4 says why both are needed. `reshape` makes
-# lengths (B,) and lengths (B, Q) fit beside (B, Q, K).
+# lengths (B,) and lengths (B, Q) fit beside (B, Q, K). **Dropout** sets random weights to 0 in
+# training, and `eval()` switches it off.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -750,9 +756,8 @@ class PlainDotProductAttention(nn.Module):
 # with them.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In training, dropout sets random weights to 0, and `eval()` switches it off. Does 'bark' find its
-# subject in `dogs bark <pad>`? Here are its weights and its output (singular, plural), first
-# without lengths and then with them:
+# Does 'bark' find its subject in `dogs bark <pad>`? Here are its weights and its output (singular,
+# plural), first without lengths and then with them:
 
 # %% slideshow={"slide_type": "skip"}
 attend, qkv = PlainDotProductAttention(dropout=0.1).eval(), (queries, keys, values)
@@ -803,7 +808,7 @@ print(torch.allclose(attend(*qkv, valid_lens), package(*qkv, valid_lens)))
 #
 # $$a(q, k) = w_v^\top \tanh(W_q\, q + W_k\, k)$$
 #
-# By hand, let query, key and hidden layer have one entry each, and let every parameter be 1. What
+# By hand, let query, key and projection have one entry each, and let every parameter be 1. What
 # are the scores of the query 1 with the keys 1, −1, −3?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -1051,7 +1056,7 @@ plt.show()
 #
 # *5 minutes.* When is the fee the same for all keys? To find out, let a thousand random queries
 # meet ten keys of dimension 64: as drawn; after **layer norm** (Ba et al., 2016), which gives each
-# vector mean 0 and variance 1; and after layer norm and a linear layer, as in a Transformer.
+# vector mean 0 and variance 1; and after layer norm and a linear layer each, as in a Transformer.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1064,10 +1069,11 @@ def agreement(queries, keys):
 agree = {"as drawn": [], "layer norm": [], "then linear": []}
 for seed in range(20):
     torch.manual_seed(seed)
-    queries, drawn = torch.randn(1000, 64), torch.randn(10, 64)
-    normed, linear = F.layer_norm(drawn, (64,)), nn.Linear(64, 64, bias=False)
-    for shares, keys in zip(agree.values(), (drawn, normed, linear(normed)), strict=True):
-        shares.append(agreement(queries, keys))
+    drawn = torch.randn(1000, 64), torch.randn(10, 64)  # queries, keys
+    normed = [F.layer_norm(vectors, (64,)) for vectors in drawn]
+    linear = [nn.Linear(64, 64, bias=False)(vectors) for vectors in normed]
+    for shares, case in zip(agree.values(), (drawn, normed, linear), strict=True):
+        shares.append(agreement(*case))
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # **Question.** In one of the three cases, the nearest key has the largest dot product for all
@@ -1083,9 +1089,9 @@ for name, shares in agree.items():
 # $(1, 2, 3)$ becomes $(-1, 0, 1)$ and then $(-1.22, 0, 1.22)$, whose squared norm is 3, the number
 # of entries.
 #
-# The linear layer makes the norms differ again. So for the keys of a Transformer, leaving out the
-# fee is a **choice**: a key of large norm gets a higher score from queries on its side, and a lower
-# one from the others.
+# After the linear layer the norms of the keys differ as before, and nearest and largest agree about
+# as often as drawn. So for the keys of a Transformer, leaving out the fee is a **choice**: a key of
+# large norm gets a higher score from queries on its side, and a lower one from the others.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Take votes. For the third case expect 'still all, the norm has made them equal': draw the circle
@@ -1196,7 +1202,7 @@ plt.show()
 # the plain dot product each arrow finds itself, because
 # $q\cdot k = \lvert q\rvert\,\lvert k\rvert\cos\theta$ is largest at the angle 0.
 #
-# **Question.** Which $M$ makes each one find its neighbour to the right, clockwise?
+# **Question.** Find an $M$ that makes each one find its neighbour to the right, clockwise.
 
 # %% slideshow={"slide_type": "fragment"}
 names = ["north", "east", "south", "west"]
@@ -1207,7 +1213,7 @@ for label, matrix in (("dot product", torch.eye(2)), ("with M", M)):
     print(f"{label:12}", {a: names[j] for a, j in zip(names, found.tolist(), strict=True)})
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# It is the matrix that turns the query clockwise by a right angle. The score goes one way: east is
+# One is the matrix that turns the query clockwise by a right angle. The score goes one way: east is
 # what north looks for, but north is not what east looks for. In general, $q^\top M k$ differs from
 # $k^\top M q$.
 
@@ -1259,8 +1265,8 @@ print("odd:", torch.allclose(additive_score(-q, -k, w_v), -additive_score(q, k, 
 # *2 minutes.* The book speaks of 'minor computational savings' of the additive score. Where $h < D$
 # it saves multiplications for each pair (the projections add some), but it needs more memory than
 # the dot product, and $h$ tanh for each pair. How long do both layers take for the core path's
-# batch of 8 sentence pairs? Each time is processor time of one run on one thread, and the second
-# includes the two projections.
+# batch of 8 sentence pairs, where $h = D$, so that no multiplication is saved? Each time is
+# processor time of one run on one thread, and the second includes the two projections.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 X = torch.randn(8, 128, 256)

@@ -11,7 +11,7 @@ MARGIN = 0.01
 
 
 def like_finds_like():
-    """Weights `W_q` (h, 2), `W_k` (h, 2) and `w_v` (h,) under which like finds like.
+    """Parameters `W_q` (h, 2), `W_k` (h, 2) and `w_v` (h,) under which like finds like.
 
     With h = 1 and all weights 1 the scores are [[1.00, 0.96], [0.96, 0.00]] (rows: queries 1 and
     -1; columns: keys 1 and -1). Query 1 prefers its own sign, query -1 does not.
