@@ -901,8 +901,8 @@ for width in (0.02, 0.05, 0.32, 3.0):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### An adaptive width
 #
-# *10 minutes.* The 40 points are spread evenly. Real data rarely are: there are many small flats and
-# few large ones. Below, 60 points crowd between 0 and 1, where the curve swings, and only 15
+# *10 minutes.* The 40 points are spread evenly. Real data rarely are: there are many small flats
+# and few large ones. Below, 60 points crowd between 0 and 1, where the curve swings, and only 15
 # lie between 1 and 6, where it rises slowly. One idea (the book points to Silverman, 1986) is to
 # let the data set the width: each query takes the distance to its **fourth nearest** key as its
 # width. In code, the width then becomes a tensor with one entry per query.

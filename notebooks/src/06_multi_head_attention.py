@@ -208,11 +208,12 @@ plt.show()
 #
 # $$\text{output} = W_o \begin{bmatrix} o_1 \\ \vdots \\ o_H \end{bmatrix}$$
 #
-# Concatenation lets $W_o$ treat each head differently; a plain sum would not. Together the $H$
-# heads usually give $D$ numbers per query, so each gives only $D / H$, and $H$ must divide $D$. Its
-# scores are then divided by $\sqrt{D / H}$, the root of the head's own size. Such a head is
-# **thin**, but it reads *all* numbers of a token. Eight thin heads have no more parameters than one
-# wide head, as *Going further* counts.
+# Concatenation lets $W_o$ treat each head differently. In a plain sum only the head's own
+# $W^{(v)}_h$ could keep its output apart from the others'. Together the $H$ heads usually give $D$
+# numbers per query, so each gives only $D / H$, and $H$ must divide $D$. Its scores are then
+# divided by $\sqrt{D / H}$, the root of the head's own size. Such a head is **thin**, but it reads
+# *all* numbers of a token. Eight thin heads have no more parameters than one wide head, as *Going
+# further* counts.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Read it aloud from the inside: project, attend, concatenate, mix. Then ask for the
@@ -235,7 +236,7 @@ schematic("multi-head")
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Follow one query with a finger. Ask: why are the heads concatenated, and not added? If
 # head 1 found (1, 0) and head 2 found (0, 1), or the other way round, the sum is (1, 1) both times:
-# nobody knows any more who found what.
+# nobody knows any more who found what, unless each W_v writes its head's answer to another place.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # A wider head, which averages vectors, would do no better as long as its readout is linear (*One
