@@ -139,7 +139,7 @@ function paintLines({ context, panel, data, matrix, reference, focus, colour }) 
     for (let k = 0; k < K; k++, i++) {
       const share = matrix[i] / largest;
       if (share < faintest) continue;
-      line(q, k, share * (dimmed(q, k) ? 0.12 : 1), 0.5 + thick * share);
+      line(q, k, (0.4 + 0.6 * share) * (dimmed(q, k) ? 0.12 : 1), Math.max(1, thick * share));
     }
   }
   context.setLineDash([6, 5]);

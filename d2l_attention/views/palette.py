@@ -101,6 +101,13 @@ def signed():
     return LinearSegmentedColormap.from_list("signed", [INK, GROUND, WEIGHT])
 
 
+def ramp_to(colour):
+    """For numbers that are no weights, from 0, the ground, to the colour of their role."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("role", [GROUND, colour])
+
+
 def style() -> dict:
     """The settings of matplotlib that have to do with colours."""
     from cycler import cycler

@@ -28,12 +28,14 @@ from d2l_attention.views.palette import (
     FAINT,
     GROUND,
     INK,
+    KEY,
     ON_STRONG,
     ON_WEAK,
     OUTPUT,
     QUERY,
     VALUE,
     WEIGHT,
+    ramp_to,
 )
 from d2l_attention.views.plots import heatmap, set_style
 
@@ -113,7 +115,7 @@ can_be = {
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the seven keys
 figure, ax = plt.subplots(figsize=(9, 2.6))
-image = heatmap(ax, keys.T, ["alive", "place", "action"], words, vmax=4.0).images[0]
+heatmap(ax, keys.T, ["alive", "place", "action"], words, vmax=3.0, cmap=ramp_to(KEY))
 for row, line in enumerate(keys.T.tolist()):
     for column, number in enumerate(line):
         ink = ON_STRONG if number > 2 else ON_WEAK

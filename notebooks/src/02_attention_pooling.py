@@ -445,8 +445,8 @@ for kernel, errors in errors_of.items():
 # for each pair of query and key, then softmax and average.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A width divides the difference, so width² divides the score, as the temperature $T$ did in chapter
-# 1. A narrow kernel is a cold softmax.
+# A width divides the difference, so width² divides the score, as a temperature does: $T$ is the
+# width squared. A narrow kernel is a cold softmax.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Wait for 'softmax', and ask: of which scores? Then, before the last lines: what does

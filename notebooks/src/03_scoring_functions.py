@@ -174,10 +174,9 @@ def project(figure, key_x=1.0, key_y=3.0):
         ax.plot([0, end[0]], [0, end[1]], color=role)
         ax.plot(*end, form, color=role, markersize=size)
     ax.annotate("q", query, (5, -26), textcoords="offset points", color=QUERY, fontsize=22)
-    ax.annotate(
-        "k", key, (8 if key_x > 0 else -22, 8), textcoords="offset points", color=KEY, fontsize=22
-    )
-    ax.set(xlim=(-2.5, 3.5), ylim=(-2.5, 3.5), aspect="equal", xticks=[-2, 0, 2], yticks=[-2, 0, 2])
+    beside = {"textcoords": "offset points", "ha": "center", "va": "center"}  # off the query's line
+    ax.annotate("k", key, tuple(20 * side / side.norm()), color=KEY, fontsize=22, **beside)
+    ax.set(xlim=(-2.7, 3.9), ylim=(-2.7, 3.9), aspect="equal", xticks=[-2, 0, 2], yticks=[-2, 0, 2])
     ax.spines[:].set(visible=True, color=RULE)
     ax.tick_params(labelsize=16)
     product = f"{foot:.2f} × {query.norm():.2f} = {key @ query:g}".replace("-", "−")
@@ -621,10 +620,10 @@ figure, (plane, shares) = plt.subplots(1, 2, figsize=(11.5, 3.6))
 for j, (x, y) in enumerate(three_keys.tolist()):
     plane.annotate("", (x, y), (0, 0), arrowprops={"width": 7, "headwidth": 20, "color": KEY})
     plane.annotate(f"key {j}", (x, y), (-22 if y == 0 else 8, 12), textcoords="offset points")
-plane.annotate("", (1, 0), (0, 0), arrowprops={"width": 2, "headwidth": 10, "color": QUERY})
+plane.annotate("", (1, -0.2), (0, -0.2), arrowprops={"width": 2, "headwidth": 10, "color": QUERY})
 plane.set(xlim=(-0.3, 3.4), ylim=(-0.4, 1.45), xlabel="first coordinate", yticks=[0, 1])
 plane.set_aspect("equal")
-plane.set_title("the query (thin) equals key 0")
+plane.set_title("the query (thin, drawn lower) equals key 0")
 named = {"with the fee (Gaussian)": gaussian_score, "without (dot product)": dot_score}
 for (name, score), shift, style in zip(named.items(), (-0.2, 0.2), (GREY, WEIGHT), strict=True):
     bars = shares.bar(

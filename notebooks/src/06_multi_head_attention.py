@@ -583,14 +583,15 @@ scores = spellers[0, 1](deliver)[0, 4].detach()  # (2, 26), start 0: a row for e
 figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), width_ratios=[1.3, 1, 1])
 one_map = spellers[0, 1].attention.attention_weights[0, 0]
 heatmap(axes[0], one_map, list("deliver"), list("deliver"), vmin=0.0, vmax=1.0)
-axes[0].set(title="Half to each of two letters", xlabel="key", ylabel="query")
+axes[0].set(title="half to each of two letters", xlabel="key", ylabel="query")
 jobs = "job before: right is i", "job opposite: right is l"
 for ax, job, score in zip(axes[1:], jobs, scores, strict=True):
     best = score.topk(3)
-    ax.barh(range(3), best.values, color=[INK, FAINT, RULE])
+    ax.barh(range(3), best.values, color=INK)
     ax.set_yticks(range(3), ["abcdefghijklmnopqrstuvwxyz"[i] for i in best.indices])
     ax.invert_yaxis()
     ax.set(title=job, xlabel="score")
+figure.suptitle("One average, so the same letter wins both jobs", fontsize=17)
 plt.show()
 for (_, num_heads), speller in spellers.items():
     right = accuracy(speller, words)

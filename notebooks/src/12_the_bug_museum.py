@@ -182,19 +182,23 @@ models = {letter: run[0][0] for letter, run in runs.items()}
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the five loss curves, without names
-figure, ax = plt.subplots(figsize=(9, 3.8))
+figure, (ax, near) = plt.subplots(1, 2, figsize=(11, 3.8))
 styles = ["-", "--", "-.", ":", (0, (5, 1, 1, 1))]
-for name, style in zip("ABCDE", styles, strict=True):
+for i, (name, style) in enumerate(zip("ABCDE", styles, strict=True)):
     smooth = torch.tensor(runs[name][0][1]).unfold(0, 20, 1).mean(dim=-1)
-    ax.plot(smooth, linestyle=style, linewidth=2.5, label=f"model {name}")
-ax.set(xlabel="step", ylabel="training loss", title="Five models learn; one of them is right")
-ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    look = {"color": [INK, GREY][i % 2], "linestyle": style, "linewidth": 2.5}
+    for panel in (ax, near):
+        panel.plot(smooth, **look, label=f"model {name}")
+ax.set(xlabel="step", ylabel="training loss")
+near.set(xlabel="step", title="the same, closer", xlim=(150, len(smooth)), ylim=(2.4, 3.2))
+near.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+figure.suptitle("Five models learn; one of them is right", fontsize=17)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: five training losses over 300 steps, models A to E. All begin near 5. B falls to almost 0
-# within 100 steps. D ends a little below the other three, which lie close together near 2.8, with A
-# a little above C and E.*
+# *Figure: five training losses over 300 steps, models A to E, and the second half once more,
+# closer. All begin near 5. B falls to almost 0 within 100 steps. D ends a little below the other
+# three, which lie close together near 2.8, with A a little above C and E.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # **Predict.** Which model is the right one? And would you have stopped the training of any of the

@@ -19,6 +19,7 @@ import matplotlib
 import nbformat
 from sphinx.project import Project
 
+from d2l_attention.exercises.engine.examine import NOT_ATTEMPTED
 from d2l_attention.views import schematic
 from d2l_attention.views.palette import COLOURS
 from notebooks.publish.cells import WIDGET_MIME, is_folded, is_note
@@ -78,6 +79,8 @@ def read(text):
             cell.source = ANCHOR.sub(lambda anchor: anchor[0].lower(), cell.source)
         if is_folded(cell):
             name_fold(cell)
+        if cell.cell_type == "code":  # a page cannot be attempted
+            cell.outputs = [out for out in cell.outputs if NOT_ATTEMPTED.message not in str(out)]
         for number, output in enumerate(cell.get("outputs", [])):
             if "image/png" not in output.get("data", {}):
                 continue

@@ -34,7 +34,7 @@ function markRoles() {
   document.addEventListener("focusin", follow);
   document.addEventListener("focusout", () => light());
   // For the keyboard, and to say what the colours mean: the roles by their names and forms.
-  const row = Object.assign(document.createElement("p"), { className: "roles" });
+  const row = Object.assign(document.createElement("p"), { className: "roles", textContent: "Colours:" });
   for (const name of ["● query", "■ key", "◆ value", "▬ weight"]) {
     const button = Object.assign(document.createElement("button"), { type: "button", textContent: name });
     button.dataset.role = name.slice(2);

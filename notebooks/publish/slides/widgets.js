@@ -65,10 +65,10 @@ function openWidgets(states) {
     if (/^(Int|Float)SliderModel$/.test(model.name) && linked.has(model)) return slider(model, el);
     const children = (model.get("children") ?? []).map(found);
     const beside = model.name === "HBoxModel";
-    if (beside) el.style.display = "flex";
+    if (beside) Object.assign(el.style, { display: "flex", flexWrap: "wrap" });
     for (const child of children) {
       const box = el.appendChild(document.createElement("div"));
-      if (beside && child.name === "AnyModel") Object.assign(box.style, { flex: "1 1 0", minWidth: 0 });
+      if (beside && child.name === "AnyModel") Object.assign(box.style, { flex: "1 1 340px", minWidth: 0 });
       await draw(child, box);
     }
   }
