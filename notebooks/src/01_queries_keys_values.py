@@ -12,11 +12,10 @@
 # Builds on chapter 0. The book is *Dive into Deep Learning* (D2L), section 11.1.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 36 minutes, votes included. Not in the plan is the view 'Walk, and turn the temperature'. It is
-# the last of its column, so the right arrow passes over it. After 18 minutes you should be at
-# 'Where queries, keys and values come from'. Behind? Pass over the order of the pairs, and let 'dog
-# bites man' wait for chapter 7. The slides after the summary are for questions. Homework: exercises
-# 1.1, 1.2 and 1.5.
+# 36 minutes, votes included. After 18 minutes you should be at 'Where queries, keys and values come
+# from'. Behind? Pass over the order of the pairs, and let 'dog bites man' wait for chapter 7. The
+# slides after the summary, the view 'Walk, and turn the temperature' among them, are for questions.
+# Homework: exercises 1.1, 1.2 and 1.5.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -82,7 +81,7 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Four weather stations and a walker
 #
-# We begin with vectors that fit on a map. Four stations measure the wind, where $(10, 2)$ means 10
+# We begin with numbers that fit on a map. Four stations measure the wind, where $(10, 2)$ means 10
 # km/h to the east and 2 km/h to the north. What is the wind at the star, where *you* are?
 
 # %% slideshow={"slide_type": "skip"}
@@ -142,8 +141,9 @@ print("where you are: ", dictionary.get((2, 1)))
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From scores to weights
 #
-# We first give station $j$ a **score** $a_j$, any number that is larger for a closer station. With
-# the query $q$ and the station's key $k_j$, we take minus half the squared distance:
+# The **score** $a_j$ of station $j$ may be any number, as long as it is larger for a closer
+# station. We take minus half the squared distance between the query $q$ and the station's key
+# $k_j$:
 #
 # $$a_j = -\tfrac12 \lVert q - k_j\rVert^2$$
 
@@ -172,9 +172,9 @@ print(scores)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The softmax
 #
-# Weights like those of an average are non-negative and sum to one. So the exponential first makes
-# every score positive, in the same order, and then we divide by the sum of the exponentials.
-# Together these two steps are the **softmax**:
+# How do we turn these scores into weights, which should be non-negative and sum to one? The
+# exponential makes every score positive and keeps their order, and then we divide by the sum of all
+# the exponentials. Together these two steps are the **softmax**:
 #
 # $$\alpha_j = \frac{e^{a_j}}{\sum_{l} e^{a_l}}$$
 #
@@ -276,8 +276,8 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Attention pooling in one formula
 #
-# Now let us forget the weather. For any query $q$ and any database of $K$ pairs, attention gives
-# every pair a weight and adds up the weighted values, which is called **attention pooling**:
+# Now let us forget the weather. For any query and any database of $K$ pairs, **attention pooling**
+# gives every pair a weight and adds up the weighted values:
 #
 # $$\operatorname{Attention}(q) = \sum_{j=1}^{K} \alpha(q, k_j)\, v_j
 # \qquad\text{with}\qquad \alpha(q, k_j) = \frac{e^{a(q, k_j)}}{\sum_{l} e^{a(q, k_l)}}$$
@@ -302,17 +302,16 @@ schematic("attention pooling")
 # K). The weights are multiplied by the values (K, V), which enter only here. The output is (Q, V).*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# At the star, one query met four pairs, so Q is 1 and K is 4, while D and V are 2. The same formula
-# serves four million pairs. Nothing has to be compressed in advance, because all pairs are still
-# there when the query comes, and when they change, the same query gets another answer.
+# At the star, one query met four pairs, so Q is 1 and K is 4, while D and V are 2. But the formula
+# serves a database of any size. Nothing has to be compressed in advance, because all pairs are
+# still there when the query comes, and when they change, the same query gets another answer.
 #
-# Attention can also be designed otherwise: Mnih and others (2014) let a network *choose* where to
-# look in an image. Since such a choice has no derivative, they trained it by reinforcement
-# learning, while a weighted sum can learn by gradient descent.
+# There are other designs: Mnih and others (2014) let a network *choose* where to look in an image.
+# Since such a choice has no derivative, they trained it by reinforcement learning, while a weighted
+# sum can learn by gradient descent.
 #
-# **A first place to stop.** With this formula and this picture you have the whole idea. The rest of
-# the chapter builds it in code, lets words ask, says what the softmax is good for, and trains a
-# query.
+# **A first place to stop.** You now have the whole idea. The rest of the chapter makes the code
+# safe, lets words ask, and shows what the softmax is good for and how queries are learned.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room put numbers on the arrows: Q = 1, K = 4, D = V = 2. Come back to it when
@@ -322,20 +321,20 @@ schematic("attention pooling")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Build attention pooling
 #
-# Can our three lines serve for any scores?
+# Do our three lines work for all scores, large ones as well?
 #
 # **Predict.** Add 100 to both scores, $0$ and $\ln 3$. What happens to the weights?
 
 # %% slideshow={"slide_type": "fragment"}
 two_scores = torch.tensor([[1.0, 3.0]]).log()  # 0 and ln 3
-print("softmax        ", two_scores.softmax(dim=-1), (two_scores + 100).softmax(dim=-1))
-positive_two = (two_scores + 100).exp()
-print("our three lines", positive_two / positive_two.sum(dim=-1, keepdim=True))
+print("before   ", two_scores.softmax(dim=-1), " after", (two_scores + 100).softmax(dim=-1))
+exponentials = (two_scores + 100).exp()
+print("our lines", exponentials / exponentials.sum(dim=-1, keepdim=True))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# On paper they stay the same: every exponential is multiplied by $e^{100}$, which cancels, so the
-# softmax depends only on the *differences* between scores. But our three lines compute $e^{100}$
-# itself, which float32 stores as infinity, and infinity divided by infinity is NaN, 'not a number'.
+# They stay the same: every exponential is multiplied by $e^{100}$, which cancels, so the softmax
+# depends only on the *differences* between scores. But our three lines compute $e^{100}$ itself,
+# which float32 stores as infinity, and infinity divided by infinity is NaN, 'not a number'.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. One minute in pairs. Expect three votes: 'the larger one takes all', 'nothing', and
@@ -364,8 +363,9 @@ def pool(scores, values):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Where queries, keys and values come from
 #
-# A word has no location on a map. In most networks with attention, it is a vector $x$, and three
-# learned matrices turn $x$ into its query, its key and its value:
+# A word has no location on a map, so where does its query come from, and its key and value? In most
+# networks with attention, a word is a vector $x$, and three learned matrices turn $x$ into all
+# three:
 #
 # $$q = W_q\, x, \qquad k = W_k\, x, \qquad v = W_v\, x .$$
 
@@ -386,9 +386,9 @@ def pool(scores, values):
 # verb find in 'cats chase dogs'? (Both nouns.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The key holds twice *noun* and twice *alive*, so the key of a living noun is $(2, 2)$. This point
-# should be the query of a verb, so $W_q$ writes twice its *verb* feature into both places. For
-# *drink*:
+# The key holds *noun* and *alive*, both doubled to set the keys further apart, so the key of a
+# living noun is $(2, 2)$. This point should be the query of a verb. Hence $W_q$ writes twice its
+# *verb* feature into both places, for *drink*:
 #
 # $$W_q\, x = \begin{pmatrix} 0 & 2 & 0 & 0 \\ 0 & 2 & 0 & 0 \end{pmatrix}
 #   \begin{pmatrix} 0 \\ 1 \\ 0 \\ 0 \end{pmatrix}
@@ -408,8 +408,9 @@ print("keys   ", word_keys.tolist())
 print("values ", word_values.tolist())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The query of *drink* equals the key of *cats*, although the two words share no feature. Because
-# different matrices make its query and its key, a word can ask for one thing and offer another.
+# The query of *drink* equals the key of *cats*, although the two words share no feature. This is
+# possible because different matrices make queries and keys, so a word can ask for one thing and
+# offer another.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. The bridge to the rest of the course. Do the product on the board, and let the room
@@ -440,11 +441,11 @@ plt.show()
 # 0.12.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The verb attends mostly to *cats*, and its answer, 0.75, is positive. So *cats* is plural, and the
-# right form is 'drink'. The two nouns have the query $(0, 0)$, which does not mean 'no question':
-# it is the point where the key of *drink* is, and since the weights must sum to one, some word
-# always gets them. The answer, $-0.10$, means nothing to them. (Whether a large weight also
-# *explains* a trained network is a question for chapters 5, 8 and 13.)
+# The verb attends mostly to *cats*, and its answer, 0.75, is positive, which means plural: 'drink'.
+# The two nouns have the query $(0, 0)$, which does not mean 'no question': it is the point where
+# the key of *drink* is, and since the weights must sum to one, some word always gets them. What the
+# nouns receive, $-0.10$, means nothing. (Whether a large weight also *explains* a trained network
+# is a question for chapters 5, 8 and 13.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Go slowly, because every later chapter shows such a picture. Before it, do the three
@@ -455,18 +456,17 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### From *cats* to *cat*: only a value changes
 #
-# What changes for the verb when *cats* becomes *cat*, whose *plural* is $-1$?
+# What changes for the verb when its subject is *cat*, whose *plural* is $-1$?
 
 # %% slideshow={"slide_type": "fragment"}
-for subject, plural in (("cats", 1.0), ("cat", -1.0)):
-    offered = torch.tensor([[plural], [0.0], [-1.0]])  # (3, 1): the values
-    answer, verb_weights = pool(distance_score(word_queries[1:2], word_keys), offered)
-    print(f"{subject:4} weights", verb_weights, " answer", answer)
+cat_values = torch.tensor([[-1.0], [0.0], [-1.0]])  # cat, drink, milk
+answer, verb_weights = pool(distance_score(word_queries[1:2], word_keys), cat_values)
+print("drink: weights", verb_weights, " answer", answer)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Its answer becomes negative, so the form is 'drinks'. But the weights stay, because the query and
-# the keys do. In both sentences *milk*, a noun that is not alive, keeps 0.12 of the attention and
-# lowers the answer by as much.
+# The answer becomes negative: 'drinks'. But the weights are those of the heat map, because neither
+# the query nor a key has changed. So the keys decide how much a word counts, and the values what it
+# contributes. (*Milk*, a noun as well, lowers both answers by 0.12.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. This is the difference between a key and a value: the keys decide which words count,
@@ -475,8 +475,8 @@ for subject, plural in (("cats", 1.0), ("cat", -1.0)):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The order of the pairs
 #
-# Does it matter in which order the pairs come? Here is the wind at the star, and again with the
-# stations backwards:
+# Does the order of the pairs matter? Here is the wind at the star, and again with the stations
+# backwards:
 
 # %% slideshow={"slide_type": "fragment"}
 backwards, _ = pool(distance_score(query, keys.flip(0)), values.flip(0))
@@ -531,25 +531,26 @@ for ax, (kind, chosen), answer in zip(axes, kinds.items(), pooled, strict=True):
     ax.set(title=kind, xlabel="wind east, km/h", xlim=(0, 19), ylim=(0, 15))
     ax.set_yticks([0, 5, 10, 15])
 axes[0].set_ylabel("wind north, km/h")
-figure.suptitle("From left to right, the answer (ring) has less and less room (tint)")
+figure.suptitle("From left to right, the answer (ring) has less room (tint; a disc is one point)")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: four panels in the plane of winds. Diamonds are the four winds, larger where the weight
 # is larger, and a ring is the answer. The tint shows where it can lie: with weights that are only
 # non-negative in a cone, where the ring is beyond every wind; with weights that also sum to one in
-# the hull of the winds; with a single 1 on one of the four; with equal weights on their average.*
+# the hull of the winds; with a single 1 on one of the four, and with equal weights on their
+# average, each marked by a disc.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Only with the first, whose answers fill the **cone** between the rays from 0 through the values,
-# as far out as you like. Weights that also sum to one keep the answer in the **convex hull** of the
-# values, which a rubber band around them encloses. The last two kinds are special cases: a single 1
-# is an ordinary lookup, and equal weights are **average pooling**.
+# as far out as you like. Weights that also sum to one, as those of a softmax do, keep the answer in
+# the **convex hull** of the values, which a rubber band around them encloses, and there no wind is
+# stronger than the strongest of the four. The last two kinds are special cases: a single 1 is an
+# ordinary lookup, and equal weights are **average pooling**.
 #
-# Why the hull? A weighted average of two points lies on the segment between them. If you then
-# average the result with a third point, and so on, you stay inside, where every wind is at most as
-# strong as the strongest of the four. But 2 for the Hill and $-1$ for the Forest, which also sum to
-# one, give $(10, 13)$, outside.
+# Why the hull? A weighted average of two points lies on the segment between them, and if you then
+# average the result with a third point, and so on, you stay inside. Both conditions are needed: 2
+# for the Hill and $-1$ for the Forest also sum to one, but they give $(10, 13)$, outside.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Vote before the picture: only the first can. Then say the names: cone, convex hull (a
@@ -572,73 +573,15 @@ for T in (0.5, 0.2, 100.0):
     print(f"T = {T:5.1f}", (two_scores / T).softmax(dim=-1))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# They are 0.1 and 0.9. Dividing by $\tfrac12$ doubles the scores, which squares their exponentials:
-# instead of $1$ and $3$ they are now $1$ and $9$. A low temperature drives the weights apart,
-# towards a lookup, and a high one brings them together, towards an average.
+# They are 0.1 and 0.9, because dividing by $\tfrac12$ doubles the scores, which squares their
+# exponentials: $1$ and $3$ become $1$ and $9$. A low temperature drives the weights apart, towards
+# a lookup, and a high one brings them together, towards an average. (In 'Going further' you walk
+# across the map and turn the temperature yourself.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. One of them in pairs. Expect ⅛ and ⅜, or 'the same' from those who remember that a
 # common factor cancels; but here it is a factor of the scores, not of the exponentials. Ask for
 # very small and very large T before you show the numbers.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Walk, and turn the temperature
-#
-# **Question.** You start near the Forest. Turn the temperature down to 0.1, and the Forest takes
-# everything. Would a single station take everything at $(2, 1.5)$ as well?
-
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Shows the map, the weights and the wind for a query and a temperature that you choose
-def walk(figure, east=0.5, north=2.8, temperature=1.0):
-    here = torch.tensor([[east, north]])
-    wind, weights = pool(distance_score(here, keys) / temperature, values)
-    country, shares, sky = figure.subplots(1, 3)
-    country.scatter(*keys.T, s=40 + 600 * weights[0], color=KEY, marker="s", alpha=0.8)
-    country.scatter(east, north, s=160, marker="*", color=QUERY)
-    there = dict(angles="xy", scale_units="xy", scale=8, width=0.01, color=OUTPUT)
-    country.quiver([east], [north], *wind.T, **there)
-    for name, key in zip(names, keys.tolist(), strict=True):
-        country.annotate(name, key, xytext=(0, 14), textcoords="offset points", ha="center")
-    country.set(title="the map", xlim=(-1.5, 5.5), ylim=(-1.5, 5.5))
-    country.set(xlabel="km east", ylabel="km north", aspect="equal")
-    shares.bar_label(shares.bar(names, weights[0], color=WEIGHT), fmt="%.2f")
-    shares.set(title=f"weights at T = {temperature:.1f}", ylim=(0, 1.1))
-    shares.tick_params(axis="x", rotation=45)
-    sky.add_patch(Polygon(hull, color=VALUE, alpha=0.15))
-    sky.scatter(*values.T, s=40 + 300 * weights[0], color=VALUE, marker="D")
-    for name, value in zip(names, values.tolist(), strict=True):
-        below = name in ("Harbour", "Lake")
-        beside = dict(xytext=(0, -20 if below else 12), ha="center")
-        sky.annotate(name, value, textcoords="offset points", **beside)
-    sky.scatter(*wind[0], s=130, facecolor=GROUND, edgecolor=OUTPUT, linewidth=3, zorder=3)
-    sky.set(title="your wind stays in the hull", xlabel="km/h east", ylabel="km/h north")
-    sky.set(xlim=(0, 12), ylim=(0, 11))
-
-
-explore(
-    walk,
-    figsize=(11, 3.9),
-    alt="A map of the stations and you, the four attention weights as bars, your wind in the hull.",
-    east=(-1.0, 5.0, 0.1),
-    north=(-1.0, 4.0, 0.1),
-    temperature=FloatLogSlider(value=1.0, min=-1, max=2, step=0.1, readout_format=".1f"),
-)
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive view with three panels. Left, the map with the four stations and a star
-# for you; middle, the four weights as bars; right, the plane of winds with the answer as a ring
-# inside the hull.*
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# No: there Harbour, Hill and Lake have the same score, so each keeps a third at low $T$. At
-# $T = 100$ the wind is near the average wherever you walk.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Not in the plan; three minutes. Vote before you walk. Expect 'yes, one', because cold means
-# lookup, but three equal scores stay equal, and each gets a third. At a high temperature, the ring
-# stays near the average wherever you walk. On a slide each slider has five stops, those of the
-# question among them.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Why attention can learn
@@ -678,8 +621,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Which way a score pulls the answer
 #
-# The query acts on the answer through the scores. So where does the output go when one score rises
-# a little? Take the scores $0$ and $\ln 3$ again, with the weights $\tfrac14$ and $\tfrac34$ and
+# A query acts on the answer through the scores, so where does the output go when one score rises a
+# little? Take the weights $\tfrac14$ and $\tfrac34$ again, from the scores $0$ and $\ln 3$, with
 # the values 4 and 8. The output, $o$ for short, is $\tfrac14 \cdot 4 + \tfrac34 \cdot 8 = 7$. Now
 # let each score in turn rise by 0.01:
 
@@ -692,8 +635,8 @@ for rises in ([0.0, 0.0], [0.01, 0.0], [0.0, 0.01]):
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A rising score pulls the output towards its own value: the first score down towards 4, the second
 # up towards 8. Both move it by 0.0075. The first value is 3 away and has the weight $\tfrac14$, the
-# second is 1 away and has $\tfrac34$, and weight times distance is 0.75 both times. So the slope,
-# the movement per unit of the score, is:
+# second is 1 away and has $\tfrac34$, so weight times distance is 0.75 both times. With its sign,
+# this product is the slope, the movement of the output per unit of the score:
 #
 # $$\frac{\partial o}{\partial a_j} = \alpha_j\,(v_j - o)$$
 
@@ -707,15 +650,15 @@ for rises in ([0.0, 0.0], [0.01, 0.0], [0.0, 0.01]):
 #
 # Scores come from queries, and queries from a matrix $W_q$, whose entries the slopes reach by the
 # chain rule. Does training find the right $W_q$? For a word nobody knows the right query, but for a
-# walker it is the place where he stands, so let us train with walkers.
+# walker it is the place where he stands. So let us train with walkers.
 #
-# In place of a word vector, a walker has two numbers $x$, read off an instrument. They depend on
-# the location, but in unknown units and directions. Forty walkers wrote down their $x$ and the wind
+# In place of a word vector, a walker has two numbers $x$, read off an instrument that shows the
+# location, but in unknown units and directions. Forty walkers wrote down their $x$ and the wind
 # that they felt. From this, and from the stations, training shall find the $W_q$ that undoes the
 # instrument.
 #
-# In each round, `backward` computes all slopes, and Adam, a form of gradient descent, takes a small
-# step against them.
+# In each step, `backward` computes all slopes, and Adam, a form of gradient descent, moves $W_q$ a
+# little against them.
 
 
 # %% slideshow={"slide_type": "subslide"}
@@ -769,7 +712,7 @@ plt.show()
 # its circle.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It does, in each of 20 starts, each with other walkers and another small random $W_q$.
+# It does in each of 20 starts, with other walkers and another small random $W_q$ each time.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The task is easy in three ways: keys and values were right from the start, the right matrix makes
@@ -802,8 +745,7 @@ plt.show()
 # ## Exercises
 #
 # Write your answer into the cell and run it: `check` says what is right or wrong, as often as you
-# like. `hint("1.1")` helps a little more each time, and `solution("1.1")` shows a solution and says
-# why it is right.
+# like. `hint("1.1")` helps a little more each time, and `solution("1.1")` explains a solution.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.1** · by hand
@@ -820,7 +762,7 @@ from d2l_attention.exercises import check, hint, solution
 # Write attention pooling from memory: complete `attend`, first the softmax (PyTorch's is allowed),
 # then the weighted sum. `scores` is $(Q, K)$, with one row per query; `values` is $(K, V)$; return
 # only the output, $(Q, V)$, in the dtype of the inputs. Scores may be as large as 1000. Gradients
-# have to flow to scores and values, so use operations on tensors.
+# have to flow to scores and values.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.3** · predict, then measure
@@ -834,8 +776,8 @@ from d2l_attention.exercises import check, hint, solution
 #
 # Complete `temperature_for`: the positive number by which to divide `scores` so that, after the
 # softmax, the best key has the weight `share`, to within 0.001. `scores` is a tensor $(K,)$ with
-# one best score, anywhere; scores may be large or small, 1000 or 0.001. `share` is a number between
-# $1/K$ and $1$. Return a number. Bisection is fine.
+# one best score; scores may be large or small, 1000 or 0.001. `share` is a number between $1/K$ and
+# $1$. Return a number. Bisection is fine.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.5** · find the bug
@@ -853,69 +795,97 @@ from d2l_attention.exercises import check, hint, solution
 # These sections can be read in any order.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Which score moves the wind more?
+# ### Walk, and turn the temperature
 #
-# *6 minutes.* For winds, the slope $\alpha_j (v_j - o)$ has two numbers, for east and north.
+# *2 minutes.* Now you move the query yourself, starting near the Forest.
 #
-# **Predict.** You are at the star again, where Harbour and Lake have the same weight, 0.43. Whose
-# score moves the wind more when it rises a little: the Harbour's, the Lake's, or both the same?
+# **Question.** Turn the temperature down to 0.1, and the Forest takes everything. Would one station
+# do so at $(2, 1.5)$ as well?
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the map, the weights and the wind for a query and a temperature that you choose
+def walk(figure, east=0.5, north=2.8, temperature=1.0):
+    here = torch.tensor([[east, north]])
+    wind, weights = pool(distance_score(here, keys) / temperature, values)
+    country, shares, sky = figure.subplots(1, 3)
+    country.scatter(*keys.T, s=40 + 600 * weights[0], color=KEY, marker="s", alpha=0.8)
+    country.scatter(east, north, s=160, marker="*", color=QUERY)
+    there = dict(angles="xy", scale_units="xy", scale=8, width=0.01, color=OUTPUT)
+    country.quiver([east], [north], *wind.T, **there)
+    for name, key in zip(names, keys.tolist(), strict=True):
+        country.annotate(name, key, xytext=(0, 14), textcoords="offset points", ha="center")
+    country.set(title="the map", xlim=(-1.5, 5.5), ylim=(-1.5, 5.5))
+    country.set(xlabel="km east", ylabel="km north", aspect="equal")
+    shares.bar_label(shares.bar(names, weights[0], color=WEIGHT), fmt="%.2f")
+    shares.set(title=f"weights at T = {temperature:.1f}", ylim=(0, 1.1))
+    shares.tick_params(axis="x", rotation=45)
+    sky.add_patch(Polygon(hull, color=VALUE, alpha=0.15))
+    sky.scatter(*values.T, s=40 + 300 * weights[0], color=VALUE, marker="D")
+    for name, value in zip(names, values.tolist(), strict=True):
+        below = name in ("Harbour", "Lake")
+        beside = dict(xytext=(0, -20 if below else 12), ha="center")
+        sky.annotate(name, value, textcoords="offset points", **beside)
+    sky.scatter(*wind[0], s=130, facecolor=GROUND, edgecolor=OUTPUT, linewidth=3, zorder=3)
+    sky.set(title="your wind stays in the hull", xlabel="km/h east", ylabel="km/h north")
+    sky.set(xlim=(0, 12), ylim=(0, 11))
+
+
+explore(
+    walk,
+    figsize=(11, 3.9),
+    alt="A map of the stations and you, the four attention weights as bars, your wind in the hull.",
+    east=(-1.0, 5.0, 0.1),
+    north=(-1.0, 4.0, 0.1),
+    temperature=FloatLogSlider(value=1.0, min=-1, max=2, step=0.1, readout_format=".1f"),
+)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view with three panels. Left, the map with the four stations and a star
+# for you; middle, the four weights as bars; right, the plane of winds with the answer as a ring
+# inside the hull.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# No: there Harbour, Hill and Lake have the same score, so each keeps a third at low $T$. At
+# $T = 100$ the wind is near the average wherever you walk.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes, if there is time. Vote before you walk. Expect 'yes, one', because cold means
+# lookup, but three equal scores stay equal, and each gets a third. At a high temperature, the ring
+# stays near the average wherever you walk. On a slide each slider has five stops, those of the
+# question among them.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The slope of every score
+#
+# *2 minutes.* Why is the slope $\alpha_j (v_j - o)$? When score $j$ rises by a small $\varepsilon$,
+# its exponential grows by nearly the factor $1 + \varepsilon$, which adds
+# $\varepsilon\,\alpha_j v_j$ to the output. But then the weights sum to
+# $1 + \varepsilon\,\alpha_j$, and dividing by this sum takes nearly $\varepsilon\,\alpha_j o$ away.
+#
+# At the star, a slope has two numbers, for east and north. Autograd finds the same slopes, and
+# since nothing changes when all scores rise together, they sum to zero:
 
 # %% slideshow={"slide_type": "fragment"}
 slopes = weights.T * (values - wind)  # (4, 1) * (4, 2): row j is alpha_j (v_j - o)
-print(names)
-print(slopes)
-
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws where each score pulls the wind, and how far
-figure, ax = plt.subplots(figsize=(8, 3.9))
-signposts = {"Harbour": (10.1, 2.0), "Hill": (8.4, 4.7), "Forest": (7.6, 4.0), "Lake": (9.1, 4.0)}
-for (name, spot), weight, value, slope in zip(
-    signposts.items(), weights[0], values, slopes, strict=True
-):
-    ax.plot(*torch.stack([wind[0], value]).T, ":", color=FAINT, linewidth=2)
-    pull = dict(arrowstyle="-|>", color=OUTPUT, linewidth=3, shrinkA=0, shrinkB=0)
-    ax.annotate("", (wind[0] + slope).tolist(), wind[0].tolist(), arrowprops=pull)
-    ax.text(*spot, f"{name}, weight {weight:.2f}", va="center")
-ax.scatter(*values.T, s=70, color=VALUE, marker="D")
-ax.scatter(*wind.T, s=90, facecolor=GROUND, edgecolor=OUTPUT, linewidth=3, zorder=3)
-ax.set(xlabel="wind east, km/h", ylabel="wind north, km/h", xlim=(7.5, 11), ylim=(1.7, 4.9))
-ax.set_title("Harbour and Lake weigh the same, but the Harbour pulls farther")
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: part of the plane of winds, with a ring for the output and a dotted line from it towards
-# each of the four values. An arrow covers a share of each line, as large as the weight: 0.43 of the
-# long way to the Harbour, and 0.43 of the very short way to the Lake.*
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The Harbour's, because a slope is large where the weight is large *and* the value is far from the
-# output, which is already close to the Lake's wind.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Expect 'the same': the room looks at the weight and forgets the value.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Why is the slope $\alpha_j (v_j - o)$? When score $j$ rises by a small $\varepsilon$, its
-# exponential grows by nearly the factor $1 + \varepsilon$, which adds $\varepsilon\,\alpha_j v_j$
-# to the output. But then the weights sum to $1 + \varepsilon\,\alpha_j$, and dividing by this sum
-# takes nearly $\varepsilon\,\alpha_j o$ away. Autograd finds the same slopes, and they sum to zero,
-# because nothing changes when all scores rise together:
-
-# %% slideshow={"slide_type": "skip"}
 by_autograd = torch.autograd.functional.jacobian(lambda a: pool(a, values)[0][0], scores)
+print(slopes)
 print("the slopes of autograd:", torch.allclose(slopes, by_autograd[:, 0].T, atol=1e-5))
 print("their sum is zero:     ", torch.allclose(slopes.sum(dim=0), torch.zeros(2), atol=1e-5))
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Before the run: Harbour and Lake have the same weight, 0.43. Whose score moves the wind more?
+# Expect 'the same': the room looks at the weight and forgets the value, which for the Lake is close
+# to the output.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### When the gradient vanishes after all
 #
 # *4 minutes.* D2L says that the gradient of the softmax never vanishes. On paper this is true with
 # two keys or more: every weight is then above 0 and below 1, so the slope of a score is zero only
-# if its value already equals the output. But it can become tiny.
-#
-# To see it, we lower the temperature and print the gradient of the east wind with respect to the
-# query in two places: at $(2.5, 1)$, where the Lake is nearest, and at the star, where Harbour and
-# Lake are equally near.
+# if its value already equals the output. But it can become tiny at a low temperature. Here is the
+# length of the gradient of the east wind with respect to the query, at $(2.5, 1)$, where the Lake
+# is nearest, and at the star, where Harbour and Lake are equally near:
 
 # %% slideshow={"slide_type": "skip"}
 near_lake = torch.tensor([[2.5, 1.0]])
@@ -929,10 +899,9 @@ for T in (1.0, 0.3, 0.1, 0.03):
     print(f"T = {T:4.2f}: {lengths[0]:7.2g} km/h per km at (2.5, 1), {lengths[1]:3.2g} at the star")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# At $T = 0.1$ attention at $(2.5, 1)$ is nearly a lookup, and the gradient there is more than
-# 10,000 times smaller than at $T = 1$, while at the star it has grown from 2.2 to 10. So at a low
-# temperature the output is flat near a single station and steep at the border between two, and both
-# can make training hard.
+# At $T = 0.1$ attention at $(2.5, 1)$ is nearly a lookup, with a gradient more than 10,000 times
+# smaller than at $T = 1$. At the star, however, it has grown from 2.2 to 10. A cold attention is
+# flat near a single station and steep at the border between two, and both can make training hard.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 'Differentiable' does not mean 'easy to train'. Chapter 3 shows how easily scores get far apart,
@@ -944,12 +913,11 @@ for T in (1.0, 0.3, 0.1, 0.03):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.6** · derive, then complete a function
 #
-# The chapter gives the slope of the output with respect to a *score*. A network needs the slope of
-# the output with respect to the *query*, because the query comes from a learned matrix. Derive it
-# on paper for the scores $a_j = -\tfrac12 \lVert q - k_j \rVert^2$. Then complete
-# `pooling_gradient`, without autograd. `query` is $(D,)$, `keys` is $(K, D)$ and `values` is
-# $(K, V)$. Row $c$ of the result, $(D, V)$ and of the dtype of the inputs, says how the output
-# moves as coordinate $c$ of the query rises.
+# A network needs the slope of the output not only with respect to a *score*, but with respect to
+# the *query*, which comes from a learned matrix. Derive it on paper for the scores
+# $a_j = -\tfrac12 \lVert q - k_j \rVert^2$. Then complete `pooling_gradient`, without autograd.
+# `query` is $(D,)$, `keys` is $(K, D)$ and `values` is $(K, V)$. Row $c$ of the result, $(D, V)$
+# and of the dtype of the inputs, says how the output moves as coordinate $c$ of the query rises.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources
