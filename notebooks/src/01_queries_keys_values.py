@@ -45,8 +45,8 @@ set_style()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # A matrix product computes many such sums at once. The exponential $e^x$ is positive and grows with
-# $x$; moreover, $e^0 = 1$ and $e^{x + c} = e^c e^x$. The code uses PyTorch, and only the end of the
-# core path needs derivatives.
+# $x$; moreover, $e^0 = 1$ and $e^{x + c} = e^c e^x$. The code uses PyTorch and prints three
+# decimals. Only the end of the core path needs derivatives.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room do the sum before you show it, because its two weights and its answer
@@ -172,9 +172,9 @@ print(scores)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The softmax
 #
-# How do we turn these scores into weights, which should be non-negative and sum to one? The
-# exponential makes every score positive and keeps their order, and then we divide by the sum of all
-# the exponentials. Together these two steps are the **softmax**:
+# How do we turn these scores into weights, which should be non-negative and sum to one? First, the
+# exponential makes every score positive and keeps their order. Then we divide by the sum of all
+# exponentials, and these two steps together are the **softmax**:
 #
 # $$\alpha_j = \frac{e^{a_j}}{\sum_{l} e^{a_l}}$$
 #
@@ -269,9 +269,9 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 # station' has a single 1.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# So attention answers where there is no station. If you guessed $(9.5, 3)$, half Harbour and half
-# Lake, or $(6.75, 5)$, the average of all four, you took a weighted sum as well, with other
-# weights.
+# So attention has an answer even where there is no station. If you guessed $(9.5, 3)$, half Harbour
+# and half Lake, or $(6.75, 5)$, the average of all four, you took a weighted sum as well, with
+# other weights.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Attention pooling in one formula
@@ -306,9 +306,9 @@ schematic("attention pooling")
 # serves a database of any size. Nothing has to be compressed in advance, because all pairs are
 # still there when the query comes, and when they change, the same query gets another answer.
 #
-# There are other designs: Mnih and others (2014) let a network *choose* where to look in an image.
-# Since such a choice has no derivative, they trained it by reinforcement learning, while a weighted
-# sum can learn by gradient descent.
+# But there are other designs: Mnih and others (2014) let a network *choose* where to look in an
+# image. Since such a choice has no derivative, they trained it by reinforcement learning, while a
+# weighted sum can learn by gradient descent.
 #
 # **A first place to stop.** You now have the whole idea. The rest of the chapter makes the code
 # safe, lets words ask, and shows what the softmax is good for and how queries are learned.
@@ -321,7 +321,7 @@ schematic("attention pooling")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Build attention pooling
 #
-# Do our three lines work for all scores, large ones as well?
+# Do our three lines work for large scores as well?
 #
 # **Predict.** Add 100 to both scores, $0$ and $\ln 3$. What happens to the weights?
 
@@ -387,8 +387,8 @@ def pool(scores, values):
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The key holds *noun* and *alive*, both doubled to set the keys further apart, so the key of a
-# living noun is $(2, 2)$. This point should be the query of a verb. Hence $W_q$ writes twice its
-# *verb* feature into both places, for *drink*:
+# living noun is $(2, 2)$. This point should be the query of a verb, so $W_q$ writes twice the
+# *verb* feature into both places. For *drink*:
 #
 # $$W_q\, x = \begin{pmatrix} 0 & 2 & 0 & 0 \\ 0 & 2 & 0 & 0 \end{pmatrix}
 #   \begin{pmatrix} 0 \\ 1 \\ 0 \\ 0 \end{pmatrix}
@@ -408,9 +408,9 @@ print("keys   ", word_keys.tolist())
 print("values ", word_values.tolist())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The query of *drink* equals the key of *cats*, although the two words share no feature. This is
-# possible because different matrices make queries and keys, so a word can ask for one thing and
-# offer another.
+# So the query of *drink* equals the key of *cats*, although the two words share no feature. This is
+# possible because different matrices make queries and keys, and therefore a word can ask for one
+# thing and offer another.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. The bridge to the rest of the course. Do the product on the board, and let the room
@@ -443,9 +443,9 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The verb attends mostly to *cats*, and its answer, 0.75, is positive, which means plural: 'drink'.
 # The two nouns have the query $(0, 0)$, which does not mean 'no question': it is the point where
-# the key of *drink* is, and since the weights must sum to one, some word always gets them. What the
-# nouns receive, $-0.10$, means nothing. (Whether a large weight also *explains* a trained network
-# is a question for chapters 5, 8 and 13.)
+# the key of *drink* is, and since weights must sum to one, some word always gets them. So the nouns
+# receive $-0.10$, which means nothing to them. (Whether a large weight also *explains* a trained
+# network is a question for chapters 5, 8 and 13.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Go slowly, because every later chapter shows such a picture. Before it, do the three
@@ -454,7 +454,7 @@ plt.show()
 # Do the columns sum to one? (No: nobody sees to it.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### From *cats* to *cat*: only a value changes
+# ### From 'cats' to 'cat': only a value changes
 #
 # What changes for the verb when its subject is *cat*, whose *plural* is $-1$?
 
@@ -464,8 +464,8 @@ answer, verb_weights = pool(distance_score(word_queries[1:2], word_keys), cat_va
 print("drink: weights", verb_weights, " answer", answer)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The answer becomes negative: 'drinks'. But the weights are those of the heat map, because neither
-# the query nor a key has changed. So the keys decide how much a word counts, and the values what it
+# Now the answer is negative: 'drinks'. But the weights are those of the heat map, because the query
+# and the keys are the same. So the keys decide how much a word counts, and the values what it
 # contributes. (*Milk*, a noun as well, lowers both answers by 0.12.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -634,9 +634,10 @@ for rises in ([0.0, 0.0], [0.01, 0.0], [0.0, 0.01]):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A rising score pulls the output towards its own value: the first score down towards 4, the second
-# up towards 8. Both move it by 0.0075. The first value is 3 away and has the weight $\tfrac14$, the
-# second is 1 away and has $\tfrac34$, so weight times distance is 0.75 both times. With its sign,
-# this product is the slope, the movement of the output per unit of the score:
+# up towards 8. Both times it moves by 0.0075, because the first value is 3 away with a weight of
+# $\tfrac14$, while the second is 1 away with a weight of $\tfrac34$, and weight times distance is
+# 0.75 for both. With its sign, this product is the slope, the movement of the output per unit of
+# the score:
 #
 # $$\frac{\partial o}{\partial a_j} = \alpha_j\,(v_j - o)$$
 
@@ -649,13 +650,13 @@ for rises in ([0.0, 0.0], [0.01, 0.0], [0.0, 0.01]):
 # ### Train a query matrix
 #
 # Scores come from queries, and queries from a matrix $W_q$, whose entries the slopes reach by the
-# chain rule. Does training find the right $W_q$? For a word nobody knows the right query, but for a
-# walker it is the place where he stands. So let us train with walkers.
+# chain rule. Does training find the right $W_q$? To check this, we train with walkers instead of
+# words, because the right query of a walker is known: it is the place where he stands.
 #
 # In place of a word vector, a walker has two numbers $x$, read off an instrument that shows the
 # location, but in unknown units and directions. Forty walkers wrote down their $x$ and the wind
-# that they felt. From this, and from the stations, training shall find the $W_q$ that undoes the
-# instrument.
+# that they felt. From these records and the stations, training has to find the $W_q$ that undoes
+# the instrument.
 #
 # In each step, `backward` computes all slopes, and Adam, a form of gradient descent, moves $W_q$ a
 # little against them.
@@ -712,7 +713,8 @@ plt.show()
 # its circle.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It does in each of 20 starts, with other walkers and another small random $W_q$ each time.
+# Training finds it in each of 20 starts, with other walkers and another small random $W_q$ each
+# time.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The task is easy in three ways: keys and values were right from the start, the right matrix makes
@@ -900,8 +902,8 @@ for T in (1.0, 0.3, 0.1, 0.03):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # At $T = 0.1$ attention at $(2.5, 1)$ is nearly a lookup, with a gradient more than 10,000 times
-# smaller than at $T = 1$. At the star, however, it has grown from 2.2 to 10. A cold attention is
-# flat near a single station and steep at the border between two, and both can make training hard.
+# smaller than at $T = 1$. At the star, however, it has grown from 2.2 to 10. So at a low
+# temperature the output is flat near a single station and steep at the border between two.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 'Differentiable' does not mean 'easy to train'. Chapter 3 shows how easily scores get far apart,
