@@ -7,7 +7,7 @@
 # - say which weights keep the answer in the convex hull of the values, and why;
 # - train a query matrix by gradient descent, and check what it has learned.
 #
-# Core path: 55 to 80 minutes. Going further: 10. Exercises: 43.
+# Core path: 60 to 90 minutes. Going further: 10. Exercises: 43.
 #
 # Builds on chapter 0. The book is *Dive into Deep Learning* (D2L), section 11.1.
 
@@ -284,7 +284,8 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 #
 # - The **query** $q$ says what we want to know.
 # - The **key** $k_j$ says what pair $j$ is about. A score $a(q, k_j)$ compares the two, and the
-#   softmax turns it into the **attention weight** $\alpha(q, k_j)$, in short $\alpha_j$.
+#   softmax of all scores gives each pair its **attention weight** $\alpha(q, k_j)$, in short
+#   $\alpha_j$.
 # - The **value** $v_j$ is what pair $j$ contributes to the answer. The query never meets a value.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -302,13 +303,13 @@ schematic("attention pooling")
 # K). The weights are multiplied by the values (K, V), which enter only here. The output is (Q, V).*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# At the star, one query met four pairs, so Q is 1 and K is 4, while D and V are 2. But the formula
+# At the star, one query met four pairs, so Q is 1 and K is 4, while D and V are 2. The same formula
 # serves a database of any size. Nothing has to be compressed in advance, because all pairs are
 # still there when the query comes, and when they change, the same query gets another answer.
 #
-# But there are other designs: Mnih and others (2014) let a network *choose* where to look in an
-# image. Since such a choice has no derivative, they trained it by reinforcement learning, while a
-# weighted sum can learn by gradient descent.
+# Attention can be designed otherwise. Mnih and others (2014) let a network *choose* where to look
+# in an image, and since such a choice has no derivative, they trained it by reinforcement learning.
+# A weighted sum, however, can learn by gradient descent.
 #
 # **A first place to stop.** You now have the whole idea. The rest of the chapter makes the code
 # safe, lets words ask, and shows what the softmax is good for and how queries are learned.
@@ -860,7 +861,7 @@ explore(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The slope of every score
 #
-# *2 minutes.* Why is the slope $\alpha_j (v_j - o)$? When score $j$ rises by a small $\varepsilon$,
+# *3 minutes.* Why is the slope $\alpha_j (v_j - o)$? When score $j$ rises by a small $\varepsilon$,
 # its exponential grows by nearly the factor $1 + \varepsilon$, which adds
 # $\varepsilon\,\alpha_j v_j$ to the output. But then the weights sum to
 # $1 + \varepsilon\,\alpha_j$, and dividing by this sum takes nearly $\varepsilon\,\alpha_j o$ away.
