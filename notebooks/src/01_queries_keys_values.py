@@ -12,11 +12,10 @@
 # Builds on chapter 0. The book is *Dive into Deep Learning* (D2L), section 11.1.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 36 minutes, votes included. Not in the plan is the view 'Walk, and turn the temperature'. It is
-# the last of its column, so the right arrow passes over it. After 18 minutes you should be at 'A
-# verb attends to three words'. Behind? Pass over the order of the pairs, and let 'dog bites
-# man' wait for chapter 7. The slides after the summary are for questions. Homework: exercises 1.1,
-# 1.2 and 1.5.
+# 36 minutes, votes included. After 18 minutes you should be at 'Where queries, keys and values come
+# from'. Behind? Pass over the order of the pairs, and let 'dog bites man' wait for chapter 7. The
+# slides after the summary, the view 'Walk, and turn the temperature' among them, are for questions.
+# Homework: exercises 1.1, 1.2 and 1.5.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -38,20 +37,16 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## What you need
 #
-# - A network represents a word as a **vector**, a list of numbers.
-# - A **weighted sum** multiplies each vector by a number and adds up the results. With the weights
-#   $\tfrac14$ and $\tfrac34$:
+# A network represents a word as a **vector**, a list of numbers. A **weighted sum** multiplies each
+# vector by a number and adds up the results. With the weights $\tfrac14$ and $\tfrac34$:
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # $$\tfrac14\,(4, 0) + \tfrac34\,(0, 8) = (1, 6)$$
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# - A matrix product computes many such sums at once.
-# - The exponential $e^x$ is positive and grows with $x$. Moreover, $e^0 = 1$ and
-#   $e^{x + c} = e^c e^x$.
-# - Only the end of the core path needs derivatives.
-#
-# The code uses PyTorch, imported as `torch`.
+# A matrix product computes many such sums at once. The exponential $e^x$ is positive and grows with
+# $x$; moreover, $e^0 = 1$ and $e^{x + c} = e^c e^x$. The code uses PyTorch and prints three
+# decimals. Only the end of the core path needs derivatives.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room do the sum before you show it, because its two weights and its answer
@@ -61,25 +56,21 @@ set_style()
 # ## Why attention?
 #
 # A sentence may have 5 words or 50. If each word is a vector of 8 numbers, the sentence has 40
-# numbers or 400, and no single matrix takes both. A layer such as `nn.Linear(8, 2)` accepts any
-# number of words, but it treats each word by itself.
+# numbers or 400, and no single matrix takes both.
 #
 # **Question.** How would you turn 5 words into *one* vector of a fixed size, and 50 words as well?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# One answer is the average of the word vectors, which has 8 numbers however many words go in. But
-# this average gives every word the same weight, whatever we want to know. **Attention** is an
-# average whose weights depend on what we want to know.
+# The simplest answer is the average of the word vectors, which has 8 numbers however many words go
+# in. But this average gives every word the same weight, whatever we want to know. **Attention** is
+# an average whose weights depend on what we want to know.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The idea became known through translation. In 2014, one network read a sentence into one vector,
-# from which a second network wrote the translation. So the sentence had to be compressed before
-# anybody knew which word would be needed, and with the models of Cho and others (2014) the
-# translations quickly got worse as the sentences got longer. Bahdanau, Cho and Bengio (2015) let
-# the second network look back at all the words and decide at each step how much each of them
-# matters *now*.
-#
-# This chapter builds that one step; chapter 5 builds a translator around it.
+# from which a second network wrote the translation, so the sentence had to be compressed before
+# anybody knew which word would be needed. Bahdanau, Cho and Bengio (2015) let the second network
+# look back at all the words and decide at each step how much each of them matters *now*. This
+# chapter builds that one step, and chapter 5 a translator around it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask before you show the answer. Expect 'cut or pad' and 'add the words up'; divided
@@ -90,7 +81,7 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Four weather stations and a walker
 #
-# We begin with vectors that fit on a map. Four stations measure the wind, where $(10, 2)$ means 10
+# We begin with numbers that fit on a map. Four stations measure the wind, where $(10, 2)$ means 10
 # km/h to the east and 2 km/h to the north. What is the wind at the star, where *you* are?
 
 # %% slideshow={"slide_type": "skip"}
@@ -129,57 +120,37 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Query, keys and values
 #
-# - Your location is the **query**.
-# - The locations of the stations are the **keys**.
-# - Their winds are the **values**.
-#
-# Each station is a pair of a key and a value, and a set of such pairs is called a **database**. It
-# may hold four pairs or four million, and its answers change as soon as its pairs change. Nothing
-# has to be compressed in advance, because all pairs are still there when the query comes.
-#
-# An ordinary database, however, compares keys for *equality*. A Python dictionary knows the wind at
-# the four stations and nothing between them:
+# Your location is the **query**, the locations of the stations are the **keys**, and their winds
+# are the **values**. A set of such pairs of a key and a value is called a **database**. An ordinary
+# one compares keys for *equality*, so a Python dictionary knows the wind at the four stations and
+# nothing between them:
 
 # %% slideshow={"slide_type": "fragment"}
 dictionary = {(0, 0): (10, 2), (4, 3): (6, 9), (1, 4): (2, 5), (4, 0): (9, 4)}
 print("at the Harbour:", dictionary[0, 0])
 print("where you are: ", dictionary.get((2, 1)))
 
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Attention replaces *equal* by *similar*: every station contributes to the answer, and a closer one
+# contributes more. How much more?
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. The whole chapter is the step from 'equal' to 'similar'. Before the formula, ask how
 # all four winds could contribute, and lead the answers to 'each as much as it deserves'.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## Attention pooling in one formula
-#
-# Attention gives every pair a weight and adds up the weighted values:
-#
-# $$\operatorname{Attention}(q) = \sum_{j=1}^{K} \alpha(q, k_j)\, v_j$$
-#
-# The sum runs over the $K$ pairs of the database. The number $\alpha(q, k_j)$, in short $\alpha_j$,
-# is the **attention weight** of pair $j$, which says how much this pair counts for this query. So
-# query and keys decide the weights, and the values make up the answer; the query never meets a
-# value. This weighted sum is called **attention pooling**.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask which of these are numbers and which are vectors. Many take the weight for a
-# vector, but it is one number, and the answer is as wide as a value. The book calls the database D,
-# and its number of pairs m.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
 # ## From scores to weights
 #
-# How much does station $j$ matter? We begin with its **score** $a(q, k_j)$, in short $a_j$, which
-# may be any number and should be larger for a station that is closer. So we take minus half the
-# squared distance:
+# The **score** $a_j$ of station $j$ may be any number, as long as it is larger for a closer
+# station. We take minus half the squared distance between the query $q$ and the station's key
+# $k_j$:
 #
 # $$a_j = -\tfrac12 \lVert q - k_j\rVert^2$$
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# You may ignore the half. Other scores would do as well, and chapters 2 and 3 compare some.
-#
-# In the code, comments give the shapes: there are Q queries and K keys of size D, and K values of
-# size V. `None` adds an axis: (1, 1, 2) minus (4, 2) is (1, 4, 2), so every query meets every key.
+# You may ignore the half. (Chapters 2 and 3 compare other scores.) In the code, comments give the
+# shapes, for Q queries and K keys of size D, and K values of size V. `None` adds an axis: (1, 1, 2)
+# minus (4, 2) is (1, 4, 2), so every query meets every key.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -201,14 +172,14 @@ print(scores)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The softmax
 #
-# We want weights like those of an average: non-negative numbers that sum to one. The exponential
-# turns the scores into positive numbers and keeps their order, and dividing by the sum of the
-# exponentials makes the weights sum to one. Together these two steps are the **softmax**:
+# How do we turn these scores into weights, which should be non-negative and sum to one? First, the
+# exponential makes every score positive and keeps their order. Then we divide by the sum of all
+# exponentials, and these two steps together are the **softmax**:
 #
 # $$\alpha_j = \frac{e^{a_j}}{\sum_{l} e^{a_l}}$$
 #
-# Since all scores are in the sum, a weight depends on *all* keys, although $\alpha(q, k_j)$ names
-# only one.
+# Since all scores are in the sum, a weight depends on *all* keys: if a fifth station opened, the
+# other four would lose some of theirs.
 #
 # By hand: which weights do the scores $0$ and $\ln 3$ give?
 
@@ -298,14 +269,31 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 # station' has a single 1.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Attention answers where there is no station. Perhaps you guessed $(9.5, 3)$, half Harbour and half
-# Lake, or $(6.75, 5)$, the average of all four. These guesses are weighted sums as well, and only
-# their weights differ.
+# So attention has an answer even where there is no station. If you guessed $(9.5, 3)$, half Harbour
+# and half Lake, or $(6.75, 5)$, the average of all four, you took a weighted sum as well, with
+# other weights.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Attention pooling at a glance
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Attention pooling in one formula
+#
+# Now let us forget the weather. For any query and any database of $K$ pairs, **attention pooling**
+# gives every pair a weight and adds up the weighted values:
+#
+# $$\operatorname{Attention}(q) = \sum_{j=1}^{K} \alpha(q, k_j)\, v_j
+# \qquad\text{with}\qquad \alpha(q, k_j) = \frac{e^{a(q, k_j)}}{\sum_{l} e^{a(q, k_l)}}$$
+#
+# - The **query** $q$ says what we want to know.
+# - The **key** $k_j$ says what pair $j$ is about. A score $a(q, k_j)$ compares the two, and the
+#   softmax of all scores gives each pair its **attention weight** $\alpha(q, k_j)$, in short
+#   $\alpha_j$.
+# - The **value** $v_j$ is what pair $j$ contributes to the answer. The query never meets a value.
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Ask which of these are numbers and which are vectors. Many take the weight for a
+# vector, but it is one number, and the answer is as wide as a value. The book calls the database D,
+# and its number of pairs m.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws who feeds what in attention pooling
 schematic("attention pooling")
 
@@ -315,42 +303,47 @@ schematic("attention pooling")
 # K). The weights are multiplied by the values (K, V), which enter only here. The output is (Q, V).*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# At the star, one query met four pairs, so Q is 1 and K is 4, while D and V are 2. The words that
-# follow change only what goes in.
+# At the star, one query met four pairs, so Q is 1 and K is 4, while D and V are 2. The same formula
+# serves a database of any size. Nothing has to be compressed in advance, because all pairs are
+# still there when the query comes, and when they change, the same query gets another answer.
+#
+# Attention can be designed otherwise. Mnih and others (2014) let a network *choose* where to look
+# in an image, and since such a choice has no derivative, they trained it by reinforcement learning.
+# A weighted sum, however, can learn by gradient descent.
+#
+# **A first place to stop.** You now have the whole idea. The rest of the chapter makes the code
+# safe, lets words ask, and shows what the softmax is good for and how queries are learned.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room put numbers on the arrows: Q = 1, K = 4, D = V = 2. Come back to it when
-# three words ask (Q = K = 3, D = 2, V = 1).
+# three words ask (Q = K = 3, D = 2, V = 1). What changes in the formula when a station closes?
+# (Only the number of terms.)
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Add a constant to all scores
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Build attention pooling
+#
+# Do our three lines work for large scores as well?
 #
 # **Predict.** Add 100 to both scores, $0$ and $\ln 3$. What happens to the weights?
 
 # %% slideshow={"slide_type": "fragment"}
 two_scores = torch.tensor([[1.0, 3.0]]).log()  # 0 and ln 3
-print(two_scores.softmax(dim=-1), (two_scores + 100).softmax(dim=-1))
+print("before   ", two_scores.softmax(dim=-1), " after", (two_scores + 100).softmax(dim=-1))
+exponentials = (two_scores + 100).exp()
+print("our lines", exponentials / exponentials.sum(dim=-1, keepdim=True))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # They stay the same: every exponential is multiplied by $e^{100}$, which cancels, so the softmax
-# depends only on the *differences* between scores. Our three lines, however, compute $e^{100}$
-# itself:
-
-# %% slideshow={"slide_type": "fragment"}
-exponentials = (two_scores + 100).exp()
-print(exponentials, exponentials / exponentials.sum())
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The largest finite number in float32 is about $3.4 \cdot 10^{38}$. As $e^{100}$ is larger, it is
-# stored as infinity, and infinity divided by infinity is NaN, 'not a number'.
+# depends only on the *differences* between scores. But our three lines compute $e^{100}$ itself,
+# which float32 stores as infinity, and infinity divided by infinity is NaN, 'not a number'.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. One minute in pairs. Expect three votes: 'the larger one takes all', 'nothing', and
 # 'it breaks'. On paper and in PyTorch's `softmax` nothing changes; our three lines break. Before
 # the next slide ask how `softmax` avoids the NaN.
 
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## Build attention pooling
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Subtract the largest score
 #
 # Since only differences count, we may first subtract the largest score of each row, so that every
 # exponential is at most 1. The rest is our three lines:
@@ -368,56 +361,19 @@ def pool(scores, values):
 # One minute. Go through the shapes, line by line. What would the result be without `keepdim=True`,
 # for two queries? (Row by column: an error, or a wrong result where Q equals K.)
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A verb attends to three words
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Where queries, keys and values come from
 #
-# The same lines work for words. Is it 'cats drink milk' or 'cats drinks milk'? To choose its form,
-# the verb has to know who drinks. So let its query be $(2, 2)$, which asks for a noun that is
-# alive, while a value says whether its word is plural. ('Alive' stands in for 'subject' here: in
-# 'cats chase dogs', this query would find both nouns.)
-#
-# | word | key: noun, alive | value: plural 1, singular −1 |
-# |---|---|---|
-# | cats | (2, 2) | 1 |
-# | drink | (0, 0) | 0 |
-# | milk | (2, 0) | −1 |
-#
-# The three scores, minus half the squared distances, are $0$, $-4$ and $-2$.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Do the three scores on the board. Before the next slide ask what changes with 'cat',
-# the weights or the answer.
-
-# %% slideshow={"slide_type": "skip"}
-word_keys = torch.tensor([[2.0, 2.0], [0.0, 0.0], [2.0, 0.0]])  # (3, 2): a row for each word
-asks = torch.tensor([[2.0, 2.0]])  # (1, 2): the query of the verb
-
-# %% slideshow={"slide_type": "subslide"}
-for subject, plural in (("cats", 1.0), ("cat", -1.0)):
-    word_values = torch.tensor([[plural], [0.0], [-1.0]])  # (3, 1)
-    answer, word_weights = pool(distance_score(asks, word_keys), word_values)
-    print(f"{subject:4} weights", word_weights, " answer", answer)
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The verb attends mostly to *cats*, and the answer is positive, which means plural: 'drink'. When
-# *cats* becomes *cat*, only a value changes, while the keys stay, and with them the weights. So
-# the answer becomes negative: 'drinks'. Since milk is a noun, though not alive, it keeps 0.12 of
-# the attention, and its value, $-1$, takes 0.12 from both answers.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. This is the difference between a key and a value: the keys decide which words count,
-# and the values decide what they contribute.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Where queries, keys and values come from
-#
-# We chose these numbers by hand. In most networks with attention, each word is a vector $x$, and
-# three learned matrices turn it into a query, a key and a value:
+# A word has no location on a map, so where does its query come from, and its key and value? In most
+# networks with attention, a word is a vector $x$, and three learned matrices turn $x$ into all
+# three:
 #
 # $$q = W_q\, x, \qquad k = W_k\, x, \qquad v = W_v\, x .$$
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In our example, let a word be four numbers, where 0 in the last column means 'does not apply':
+# Let us choose such matrices by hand. Is it 'cats drink milk' or 'cats drinks milk'? The verb has
+# to know who drinks, so it looks for a noun that is alive. (In 'cats chase dogs' both nouns would
+# fit.) Let a word be four numbers, where 0 under *plural* means 'does not apply':
 #
 # | word | noun | verb | alive | plural |
 # |---|---|---|---|---|
@@ -426,19 +382,21 @@ for subject, plural in (("cats", 1.0), ("cat", -1.0)):
 # | milk | 1 | 0 | 0 | −1 |
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Ask what *cats* would ask, and what *drink* offers: each word goes through all
-# three matrices, and the next slide has their numbers.
+# One minute. Ask what *cats* would ask, and what *drink* offers: each word goes through all three
+# matrices, and the next slide has their numbers. 'Alive' stands in for 'subject'. What would the
+# verb find in 'cats chase dogs'? (Both nouns.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# A verb looks for a living noun, so $W_q$ writes twice its *verb* feature into both places of the
-# query, where keys store *noun* and *alive*. For *drink*:
+# The key holds *noun* and *alive*, both doubled to set the keys further apart, so the key of a
+# living noun is $(2, 2)$. This point should be the query of a verb, so $W_q$ writes twice the
+# *verb* feature into both places. For *drink*:
 #
 # $$W_q\, x = \begin{pmatrix} 0 & 2 & 0 & 0 \\ 0 & 2 & 0 & 0 \end{pmatrix}
 #   \begin{pmatrix} 0 \\ 1 \\ 0 \\ 0 \end{pmatrix}
 #   = \begin{pmatrix} 2 \\ 2 \end{pmatrix}$$
 #
-# The other two matrices read *noun* and *alive* for the key, and *plural* for the value. In
-# `words @ W_q.T` each row is a word, so a single product makes all queries:
+# The value is *plural*. In `words @ W_q.T` each row is a word, so a single product makes all
+# queries:
 
 # %% slideshow={"slide_type": "subslide"}
 words = torch.tensor([[1.0, 0, 1, 1], [0, 1, 0, 0], [1, 0, 0, -1]])  # cats, drink, milk
@@ -451,77 +409,83 @@ print("keys   ", word_keys.tolist())
 print("values ", word_values.tolist())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# These are the numbers of the first table. A word can ask for one thing and offer another, because
-# different matrices make its query and its key. So *drink* attends to *cats*, although the two
-# words share no feature.
+# So the query of *drink* equals the key of *cats*, although the two words share no feature. This is
+# possible because different matrices make queries and keys, and therefore a word can ask for one
+# thing and offer another.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. The bridge to the rest of the course. Do the product on the board, and let the room
-# do the key of 'milk', (2, 0). A network has hundreds of numbers per word, and nobody tells it
-# what they mean.
+# Two minutes. The bridge to the rest of the course. Do the product on the board, and let the room
+# do the key of 'milk', (2, 0). A network has hundreds of numbers per word, and nobody tells it what
+# they mean.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## All queries in one matrix product
 #
-# So far only the verb has asked. Now let all three words ask: their queries are the rows of a
-# matrix, and our two functions work as they are:
+# What does each word receive? The queries of all three are the rows of a matrix, and our two
+# functions work as they are:
 
 # %% slideshow={"slide_type": "-"}
 answers, word_weights = pool(distance_score(word_queries, word_keys), word_values)
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# **Predict.** *Cats* and *milk* are nouns, so both have the query $(0, 0)$. Where does their
-# attention go?
+print("cats, drink and milk receive", answers.T)
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the weights of the three words as a heat map
 figure, ax = plt.subplots(figsize=(6.4, 3.4))
 heatmap(ax, word_weights, ["cats", "drink", "milk"], ["cats", "drink", "milk"], numbers=True)
 ax.set(ylabel="query", xlabel="key")
-ax.set_title("Each row shares out the attention of one word")
+ax.set_title("The verb attends to cats, and both nouns to the verb")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: a heat map with three rows, the queries of cats, drink and milk, and three columns, their
-# keys. The rows of cats and milk are equal: 0.02, 0.87, 0.12. The row of drink is 0.87, 0.02, 0.12,
-# as before.*
+# keys. The rows of cats and milk are equal: 0.02, 0.87, 0.12. The row of drink is 0.87, 0.02,
+# 0.12.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Mostly to *drink*. A query of zeros does not mean 'no question': it is the point $(0, 0)$, where
-# the key of *drink* is as well, and since the weights must sum to one, some word always gets them.
-
-# %% slideshow={"slide_type": "fragment"}
-print("cats, drink and milk receive", answers.T)
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# So *drink* receives 'plural', while *cats* and *milk* receive a number that means nothing to them.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The weights in a row sum to one (the printed ones are rounded), and each says how much of that
-# word's value enters the answer. Whether a large weight also *explains* a trained network is a
-# question for chapters 5, 8 and 13.
+# The verb attends mostly to *cats*, and its answer, 0.75, is positive, which means plural: 'drink'.
+# The two nouns have the query $(0, 0)$, which does not mean 'no question': it is the point where
+# the key of *drink* is, and since weights must sum to one, some word always gets them. So the nouns
+# receive $-0.10$, which means nothing to them. (Whether a large weight also *explains* a trained
+# network is a question for chapters 5, 8 and 13.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Go slowly, because every later chapter shows such a picture. Expect 'nowhere' and 'a
-# third each'. The second is right for dot products, whose scores would all be 0. Do the columns sum
-# to one? (No: nobody sees to it.)
+# 2½ minutes. Go slowly, because every later chapter shows such a picture. Before it, do the three
+# scores of *drink* on the board, 0, −4 and −2, and ask where a query of zeros looks. Expect
+# 'nowhere' and 'a third each'. The second is right for dot products, whose scores would all be 0.
+# Do the columns sum to one? (No: nobody sees to it.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The number of pairs and their order
+# ### From 'cats' to 'cat': only a value changes
 #
-# A single product, weights times values, answers all queries at once, because the rows of the
-# weights are independent of each other.
+# What changes for the verb when its subject is *cat*, whose *plural* is $-1$?
+
+# %% slideshow={"slide_type": "fragment"}
+cat_values = torch.tensor([[-1.0], [0.0], [-1.0]])  # cat, drink, milk
+answer, verb_weights = pool(distance_score(word_queries[1:2], word_keys), cat_values)
+print("drink: weights", verb_weights, " answer", answer)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Now the answer is negative: 'drinks'. But the weights are those of the heat map, because the query
+# and the keys are the same. So the keys decide how much a word counts, and the values what it
+# contributes. (*Milk*, a noun as well, lowers both answers by 0.12.)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. This is the difference between a key and a value: the keys decide which words count,
+# and the values decide what they contribute.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The order of the pairs
 #
-# The same code ran on four stations and on three words, so the **number** of pairs is free, and so
-# is their **order**. Here is the wind at the star, and again with the stations backwards:
+# Does the order of the pairs matter? Here is the wind at the star, and again with the stations
+# backwards:
 
 # %% slideshow={"slide_type": "fragment"}
 backwards, _ = pool(distance_score(query, keys.flip(0)), values.flip(0))
 print(wind, backwards)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# This is also a limitation: to attention pooling, 'dog bites man' and 'man bites dog' are the same
-# database. Chapter 7 shows how a network can still tell them apart.
+# It does not, and this is also a limitation: to attention pooling, 'dog bites man' and 'man bites
+# dog' are the same database. Chapter 7 shows how a network can still tell them apart.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Why does a graphics card like the one product? (No row waits for another row.) Before
@@ -531,7 +495,7 @@ print(wind, backwards)
 # ## Four kinds of weights
 #
 # A softmax gives weights that are non-negative and sum to one. What is that good for? To find out,
-# let us choose weights for the four winds by hand:
+# we choose weights for the four winds by hand:
 #
 # | weights | Harbour | Hill | Forest | Lake |
 # |---|---|---|---|---|
@@ -568,31 +532,26 @@ for ax, (kind, chosen), answer in zip(axes, kinds.items(), pooled, strict=True):
     ax.set(title=kind, xlabel="wind east, km/h", xlim=(0, 19), ylim=(0, 15))
     ax.set_yticks([0, 5, 10, 15])
 axes[0].set_ylabel("wind north, km/h")
-figure.suptitle("A ring is the answer, and the tint shows where such answers can lie")
+figure.suptitle("From left to right, the answer (ring) has less room (tint; a disc is one point)")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: four panels in the plane of winds. Diamonds are the four winds, larger where the weight
 # is larger, and a ring is the answer. The tint shows where it can lie: with weights that are only
 # non-negative in a cone, where the ring is beyond every wind; with weights that also sum to one in
-# the hull of the winds; with a single 1 on one of the four; with equal weights on their average.*
+# the hull of the winds; with a single 1 on one of the four, and with equal weights on their
+# average, each marked by a disc.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Only with the first. The tint shows where the answers can lie:
+# Only with the first, whose answers fill the **cone** between the rays from 0 through the values,
+# as far out as you like. Weights that also sum to one, as those of a softmax do, keep the answer in
+# the **convex hull** of the values, which a rubber band around them encloses, and there no wind is
+# stronger than the strongest of the four. The last two kinds are special cases: a single 1 is an
+# ordinary lookup, and equal weights are **average pooling**.
 #
-# - **Non-negative:** in the **cone** of the values, between the rays from 0 through them, and as
-#   far out as you like.
-# - **Non-negative and summing to one:** in the **convex hull** of the values, which is what a
-#   rubber band around them encloses.
-# - **A single 1:** on one of the values, as in an ordinary lookup.
-# - **All equal:** on their average, whatever the query (**average pooling**).
-#
-# Why does the second kind stay in the hull? A weighted average of two points lies on the segment
-# between them. If you then average the result with a third point, and so on, you stay inside, where
-# every wind is at most as strong as the strongest of the four.
-#
-# Both conditions are needed. The weights 2 for the Hill and $-1$ for the Forest also sum to one,
-# but they give $2\,(6, 9) - (2, 5) = (10, 13)$, which is outside. A softmax meets both conditions.
+# Why the hull? A weighted average of two points lies on the segment between them, and if you then
+# average the result with a third point, and so on, you stay inside. Both conditions are needed: 2
+# for the Hill and $-1$ for the Forest also sum to one, but they give $(10, 13)$, outside.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Vote before the picture: only the first can. Then say the names: cone, convex hull (a
@@ -603,8 +562,9 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Temperature: between a lookup and an average
 #
-# To make the weights sharper or flatter, we divide the scores by a number $T > 0$, the
-# **temperature**, before the softmax. Its inverse, $1/T$, is the sharpness of chapter 0.
+# Between a lookup and an average lies a whole scale. We move along it by dividing the scores by a
+# number $T > 0$, the **temperature**, before the softmax. (Its inverse is the sharpness of chapter
+# 0.)
 #
 # **Predict.** The scores $0$ and $\ln 3$ gave the weights $\tfrac14$ and $\tfrac34$. What are the
 # weights at $T = \tfrac12$?
@@ -614,83 +574,23 @@ for T in (0.5, 0.2, 100.0):
     print(f"T = {T:5.1f}", (two_scores / T).softmax(dim=-1))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# They are 0.1 and 0.9. Dividing by $\tfrac12$ doubles the scores, which squares their exponentials:
-# instead of $1$ and $3$ they are now $1$ and $9$. A low temperature drives the weights apart,
-# towards a lookup, and a high one brings them together, towards an average. Their order stays.
+# They are 0.1 and 0.9, because dividing by $\tfrac12$ doubles the scores, which squares their
+# exponentials: $1$ and $3$ become $1$ and $9$. A low temperature drives the weights apart, towards
+# a lookup, and a high one brings them together, towards an average. (In 'Going further' you walk
+# across the map and turn the temperature yourself.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. One of them in pairs. Expect ⅛ and ⅜, or 'the same' from those who remember that a
 # common factor cancels; but here it is a factor of the scores, not of the exponentials. Ask for
 # very small and very large T before you show the numbers.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Walk, and turn the temperature
-#
-# Now you move the query yourself, starting near the Forest.
-#
-# **Question.** Turn the temperature down to 0.1, and the Forest takes everything. Would a single
-# station take everything at $(2, 1.5)$ as well?
-
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Shows the map, the weights and the wind for a query and a temperature that you choose
-def walk(figure, east=0.5, north=2.8, temperature=1.0):
-    here = torch.tensor([[east, north]])
-    wind, weights = pool(distance_score(here, keys) / temperature, values)
-    country, shares, sky = figure.subplots(1, 3)
-    country.scatter(*keys.T, s=40 + 600 * weights[0], color=KEY, marker="s", alpha=0.8)
-    country.scatter(east, north, s=160, marker="*", color=QUERY)
-    there = dict(angles="xy", scale_units="xy", scale=8, width=0.01, color=OUTPUT)
-    country.quiver([east], [north], *wind.T, **there)
-    for name, key in zip(names, keys.tolist(), strict=True):
-        country.annotate(name, key, xytext=(0, 14), textcoords="offset points", ha="center")
-    country.set(title="the map", xlim=(-1.5, 5.5), ylim=(-1.5, 5.5))
-    country.set(xlabel="km east", ylabel="km north", aspect="equal")
-    shares.bar_label(shares.bar(names, weights[0], color=WEIGHT), fmt="%.2f")
-    shares.set(title=f"weights at T = {temperature:.1f}", ylim=(0, 1.1))
-    shares.tick_params(axis="x", rotation=45)
-    sky.add_patch(Polygon(hull, color=VALUE, alpha=0.15))
-    sky.scatter(*values.T, s=40 + 300 * weights[0], color=VALUE, marker="D")
-    for name, value in zip(names, values.tolist(), strict=True):
-        below = name in ("Harbour", "Lake")
-        beside = dict(xytext=(0, -20 if below else 12), ha="center")
-        sky.annotate(name, value, textcoords="offset points", **beside)
-    sky.scatter(*wind[0], s=130, facecolor=GROUND, edgecolor=OUTPUT, linewidth=3, zorder=3)
-    sky.set(title="your wind stays in the hull", xlabel="km/h east", ylabel="km/h north")
-    sky.set(xlim=(0, 12), ylim=(0, 11))
-
-
-explore(
-    walk,
-    figsize=(11, 3.9),
-    alt="A map of the stations and you, the four attention weights as bars, your wind in the hull.",
-    east=(-1.0, 5.0, 0.1),
-    north=(-1.0, 4.0, 0.1),
-    temperature=FloatLogSlider(value=1.0, min=-1, max=2, step=0.1, readout_format=".1f"),
-)
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive view with three panels. Left, the map with the four stations and a star
-# for you; middle, the four weights as bars; right, the plane of winds with the answer as a ring
-# inside the hull.*
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# No: at $(2, 1.5)$ Harbour, Hill and Lake have the same score, so they keep equal weights, a third
-# each at low $T$. At $T = 100$ the wind stays near the average of the four wherever you walk.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Not in the plan; three minutes. Vote before you walk. Expect 'yes, one', because cold means
-# lookup, but three equal scores stay equal, and each gets a third. At a high temperature, the ring
-# stays near the average wherever you walk. On a slide each slider has five stops, those of the
-# question among them.
-
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Why attention can learn
 #
 # Can a network find its own queries? Training changes numbers in the direction in which the error
-# falls. To find this direction, it must know how the answer changes when the query moves a little.
-# In a lookup, the nearest station stays the same, and so does the answer, until at some border it
-# jumps. Attention, however, answers every small step with a small change:
+# falls, and to find this direction, it must know how the answer changes when the query moves a
+# little. In a lookup, the answer stays the same until at some border it jumps. Attention, however,
+# answers every small step with a small change:
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Draws the wind of a lookup and of attention on a walk to the east
@@ -722,9 +622,10 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Which way a score pulls the answer
 #
-# Where does the output go when one score rises a little? Take the weights $\tfrac14$ and
-# $\tfrac34$ again, from the scores $0$ and $\ln 3$, and the values 4 and 8. The output, $o$ for
-# short, is $\tfrac14 \cdot 4 + \tfrac34 \cdot 8 = 7$. Now let each score in turn rise by 0.01:
+# A query acts on the answer through the scores, so where does the output go when one score rises a
+# little? Take the weights $\tfrac14$ and $\tfrac34$ again, from the scores $0$ and $\ln 3$, with
+# the values 4 and 8. The output, $o$ for short, is $\tfrac14 \cdot 4 + \tfrac34 \cdot 8 = 7$. Now
+# let each score in turn rise by 0.01:
 
 # %% slideshow={"slide_type": "fragment"}
 two_values = torch.tensor([[4.0], [8.0]])
@@ -734,17 +635,12 @@ for rises in ([0.0, 0.0], [0.01, 0.0], [0.0, 0.01]):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A rising score pulls the output towards its own value: the first score down towards 4, the second
-# up towards 8. How far? By 0.01 times $\tfrac14$ of the way from 7 to 4, or 0.01 times $\tfrac34$
-# of the way from 7 to 8, which is 0.0075 both times. So the slope, the movement per unit of the
-# score, is $\alpha_j$ times the way from the output to the value $v_j$:
+# up towards 8. Both times it moves by 0.0075, because the first value is 3 away with a weight of
+# $\tfrac14$, while the second is 1 away with a weight of $\tfrac34$, and weight times distance is
+# 0.75 for both. With its sign, this product is the slope, the movement of the output per unit of
+# the score:
 #
 # $$\frac{\partial o}{\partial a_j} = \alpha_j\,(v_j - o)$$
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Why? When score $j$ rises by a small $\varepsilon$, its exponential grows by nearly the factor
-# $1 + \varepsilon$. This alone would add $\varepsilon\,\alpha_j v_j$ to the output. But the weights
-# would then sum to $1 + \varepsilon\,\alpha_j$, and dividing by this sum takes nearly
-# $\varepsilon\,\alpha_j o$ away again. ('Going further' checks the result with autograd.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let the room say both directions before the numbers. Which two things does a score
@@ -755,16 +651,16 @@ for rises in ([0.0, 0.0], [0.01, 0.0], [0.0, 0.01]):
 # ### Train a query matrix
 #
 # Scores come from queries, and queries from a matrix $W_q$, whose entries the slopes reach by the
-# chain rule. So let us train one, but for walkers instead of words, because for them we know the
-# right matrix and can check the result.
+# chain rule. Does training find the right $W_q$? To check this, we train with walkers instead of
+# words, because the right query of a walker is known: it is the place where he stands.
 #
-# The role of a word vector is played by two numbers $x$ that a walker reads off an instrument. They
-# depend on the location, but in unknown units and directions. Forty walkers wrote down their $x$
-# and the wind that they felt. Can attention learn the $W_q$ that turns $x$ into a query, without
-# being told where anybody was? We made the instrument, so we know: $W_q$ should undo it.
+# In place of a word vector, a walker has two numbers $x$, read off an instrument that shows the
+# location, but in unknown units and directions. Forty walkers wrote down their $x$ and the wind
+# that they felt. From these records and the stations, training has to find the $W_q$ that undoes
+# the instrument.
 #
-# In each round, `backward` computes all slopes, and Adam, a form of gradient descent, takes a small
-# step against them.
+# In each step, `backward` computes all slopes, and Adam, a form of gradient descent, moves $W_q$ a
+# little against them.
 
 
 # %% slideshow={"slide_type": "subslide"}
@@ -818,8 +714,8 @@ plt.show()
 # its circle.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It can. In each of 20 starts, each with other walkers and another small random $W_q$, the winds
-# and the readings were enough to find the matrix.
+# Training finds it in each of 20 starts, with other walkers and another small random $W_q$ each
+# time.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The task is easy in three ways: keys and values were right from the start, the right matrix makes
@@ -833,17 +729,14 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - A query is compared with keys, and the answer is a weighted sum of values: $\sum_j \alpha_j
-#   v_j$.
-# - The softmax turns scores into weights that are non-negative and sum to one. Such weights keep
-#   the answer in the convex hull of the values. Only differences between scores matter.
+# - Attention compares a query with keys and returns a weighted sum of values,
+#   $\sum_j \alpha_j v_j$, for any number of pairs in any order.
+# - The softmax makes weights that are non-negative and sum to one, which keeps the answer in the
+#   convex hull of the values. Only differences between scores matter.
 # - A low temperature leads to a lookup, if one score is the largest, and a high one to an average.
-# - The order of the pairs does not matter, their number is free, and one matrix product answers all
-#   queries.
-# - Learned matrices turn each word into a query, a key and a value.
-# - Score $j$ pulls the output $o$ with the slope $\alpha_j (v_j - o)$. Following such slopes,
-#   training found the right query matrix in all 20 runs of an easy task. At a low temperature the
-#   slopes can become tiny ('Going further').
+# - Learned matrices turn each word into a query, a key and a value. Score $j$ pulls the output $o$
+#   with the slope $\alpha_j (v_j - o)$, and following such slopes, training found the right query
+#   matrix in all 20 runs of an easy task.
 #
 # After the exercises, chapter 2 asks how near a key must be to count.
 
@@ -855,8 +748,7 @@ plt.show()
 # ## Exercises
 #
 # Write your answer into the cell and run it: `check` says what is right or wrong, as often as you
-# like. `hint("1.1")` helps a little, and a little more each time; `solution("1.1")` shows a
-# solution and says why it is right.
+# like. `hint("1.1")` helps a little more each time, and `solution("1.1")` explains a solution.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.1** · by hand
@@ -870,34 +762,34 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.2** · complete a function
 #
-# Write attention pooling from memory: complete `attend`, first the softmax, then the weighted sum.
-# PyTorch's `softmax` is allowed. `scores` is $(Q, K)$, with one row per query; `values` is
-# $(K, V)$; return only the output, $(Q, V)$, in the dtype of the inputs. Scores may be as large as
-# 1000. Gradients have to flow to the scores and to the values, so use operations on tensors.
+# Write attention pooling from memory: complete `attend`, first the softmax (PyTorch's is allowed),
+# then the weighted sum. `scores` is $(Q, K)$, with one row per query; `values` is $(K, V)$; return
+# only the output, $(Q, V)$, in the dtype of the inputs. Scores may be as large as 1000. Gradients
+# have to flow to scores and values.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.3** · predict, then measure
 #
 # Three keys share the attention: each has weight $\tfrac13$. Now the score of the first key rises
-# by $\ln 2$; the other two scores stay. Predict the new weight of the first key, then measure it
-# with `softmax`. Answer with the weight.
+# by $\ln 2$, and the other two stay. Predict the new weight of the first key, then measure it with
+# `softmax`. Answer with the weight.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.4** · complete a function
 #
 # Complete `temperature_for`: the positive number by which to divide `scores` so that, after the
 # softmax, the best key has the weight `share`, to within 0.001. `scores` is a tensor $(K,)$ with
-# one best score, anywhere; scores may be large or small, 1000 or 0.001. `share` is a number between
-# $1/K$ and $1$. Return a number. Bisection is fine.
+# one best score; scores may be large or small, 1000 or 0.001. `share` is a number between $1/K$ and
+# $1$. Return a number. Bisection is fine.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.5** · find the bug
 #
 # Transformers score with the **dot product** $q \cdot k$: multiply two vectors entry by entry and
-# add up. `all_pairs` should be attention with such scores, $a_j = q \cdot k_j$: every query,
-# $(Q, D)$, meets every key, $(K, D)$, and the weights pool the values, $(K, V)$. The outputs,
-# $(Q, V)$, have the dtype of the inputs, and gradients flow to all three. Where $Q = K$, the
-# function raises no error but is still wrong. Find out what it really gives, and repair it.
+# add up. `all_pairs` should be attention with such scores: every query, $(Q, D)$, meets every key,
+# $(K, D)$, and the weights pool the values, $(K, V)$. The outputs, $(Q, V)$, have the dtype of the
+# inputs, and gradients flow to all three. Where $Q = K$, the function raises no error but is still
+# wrong. Find out what it really gives, and repair it.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -906,66 +798,97 @@ from d2l_attention.exercises import check, hint, solution
 # These sections can be read in any order.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Which score moves the wind more?
+# ### Walk, and turn the temperature
 #
-# *6 minutes.* For winds, the slope $\alpha_j (v_j - o)$ has two numbers, for east and north.
+# *2 minutes.* Now you move the query yourself, starting near the Forest.
 #
-# **Predict.** You are at the star again, where Harbour and Lake have the same weight, 0.43. Whose
-# score moves the wind more when it rises a little: the Harbour's, the Lake's, or both the same?
+# **Question.** Turn the temperature down to 0.1, and the Forest takes everything. Would one station
+# do so at $(2, 1.5)$ as well?
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the map, the weights and the wind for a query and a temperature that you choose
+def walk(figure, east=0.5, north=2.8, temperature=1.0):
+    here = torch.tensor([[east, north]])
+    wind, weights = pool(distance_score(here, keys) / temperature, values)
+    country, shares, sky = figure.subplots(1, 3)
+    country.scatter(*keys.T, s=40 + 600 * weights[0], color=KEY, marker="s", alpha=0.8)
+    country.scatter(east, north, s=160, marker="*", color=QUERY)
+    there = dict(angles="xy", scale_units="xy", scale=8, width=0.01, color=OUTPUT)
+    country.quiver([east], [north], *wind.T, **there)
+    for name, key in zip(names, keys.tolist(), strict=True):
+        country.annotate(name, key, xytext=(0, 14), textcoords="offset points", ha="center")
+    country.set(title="the map", xlim=(-1.5, 5.5), ylim=(-1.5, 5.5))
+    country.set(xlabel="km east", ylabel="km north", aspect="equal")
+    shares.bar_label(shares.bar(names, weights[0], color=WEIGHT), fmt="%.2f")
+    shares.set(title=f"weights at T = {temperature:.1f}", ylim=(0, 1.1))
+    shares.tick_params(axis="x", rotation=45)
+    sky.add_patch(Polygon(hull, color=VALUE, alpha=0.15))
+    sky.scatter(*values.T, s=40 + 300 * weights[0], color=VALUE, marker="D")
+    for name, value in zip(names, values.tolist(), strict=True):
+        below = name in ("Harbour", "Lake")
+        beside = dict(xytext=(0, -20 if below else 12), ha="center")
+        sky.annotate(name, value, textcoords="offset points", **beside)
+    sky.scatter(*wind[0], s=130, facecolor=GROUND, edgecolor=OUTPUT, linewidth=3, zorder=3)
+    sky.set(title="your wind stays in the hull", xlabel="km/h east", ylabel="km/h north")
+    sky.set(xlim=(0, 12), ylim=(0, 11))
+
+
+explore(
+    walk,
+    figsize=(11, 3.9),
+    alt="A map of the stations and you, the four attention weights as bars, your wind in the hull.",
+    east=(-1.0, 5.0, 0.1),
+    north=(-1.0, 4.0, 0.1),
+    temperature=FloatLogSlider(value=1.0, min=-1, max=2, step=0.1, readout_format=".1f"),
+)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view with three panels. Left, the map with the four stations and a star
+# for you; middle, the four weights as bars; right, the plane of winds with the answer as a ring
+# inside the hull.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# No: there Harbour, Hill and Lake have the same score, so each keeps a third at low $T$. At
+# $T = 100$ the wind is near the average wherever you walk.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes, if there is time. Vote before you walk. Expect 'yes, one', because cold means
+# lookup, but three equal scores stay equal, and each gets a third. At a high temperature, the ring
+# stays near the average wherever you walk. On a slide each slider has five stops, those of the
+# question among them.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The slope of every score
+#
+# *3 minutes.* Why is the slope $\alpha_j (v_j - o)$? When score $j$ rises by a small $\varepsilon$,
+# its exponential grows by nearly the factor $1 + \varepsilon$, which adds
+# $\varepsilon\,\alpha_j v_j$ to the output. But then the weights sum to
+# $1 + \varepsilon\,\alpha_j$, and dividing by this sum takes nearly $\varepsilon\,\alpha_j o$ away.
+#
+# At the star, a slope has two numbers, for east and north. Autograd finds the same slopes, and
+# since nothing changes when all scores rise together, they sum to zero:
 
 # %% slideshow={"slide_type": "fragment"}
 slopes = weights.T * (values - wind)  # (4, 1) * (4, 2): row j is alpha_j (v_j - o)
-print(names)
-print(slopes)
-
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws where each score pulls the wind, and how far
-figure, ax = plt.subplots(figsize=(8, 3.9))
-signposts = {"Harbour": (10.1, 2.0), "Hill": (8.4, 4.7), "Forest": (7.6, 4.0), "Lake": (9.1, 4.0)}
-for (name, spot), weight, value, slope in zip(
-    signposts.items(), weights[0], values, slopes, strict=True
-):
-    ax.plot(*torch.stack([wind[0], value]).T, ":", color=FAINT, linewidth=2)
-    pull = dict(arrowstyle="-|>", color=OUTPUT, linewidth=3, shrinkA=0, shrinkB=0)
-    ax.annotate("", (wind[0] + slope).tolist(), wind[0].tolist(), arrowprops=pull)
-    ax.text(*spot, f"{name}, weight {weight:.2f}", va="center")
-ax.scatter(*values.T, s=70, color=VALUE, marker="D")
-ax.scatter(*wind.T, s=90, facecolor=GROUND, edgecolor=OUTPUT, linewidth=3, zorder=3)
-ax.set(xlabel="wind east, km/h", ylabel="wind north, km/h", xlim=(7.5, 11), ylim=(1.7, 4.9))
-ax.set_title("Harbour and Lake weigh the same, but the Harbour pulls farther")
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: part of the plane of winds, with a ring for the output and a dotted line from it towards
-# each of the four values. An arrow covers a share of each line, as large as the weight: 0.43 of the
-# long way to the Harbour, and 0.43 of the very short way to the Lake.*
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The Harbour's, because a slope is large where the weight is large *and* the value is far from the
-# output, which is already close to the Lake's wind.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Expect 'the same': the room looks at the weight and forgets the value.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Autograd finds the same slopes. They sum to zero, because nothing changes when all scores rise
-# together:
-
-# %% slideshow={"slide_type": "skip"}
 by_autograd = torch.autograd.functional.jacobian(lambda a: pool(a, values)[0][0], scores)
+print(slopes)
 print("the slopes of autograd:", torch.allclose(slopes, by_autograd[:, 0].T, atol=1e-5))
 print("their sum is zero:     ", torch.allclose(slopes.sum(dim=0), torch.zeros(2), atol=1e-5))
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Before the run: Harbour and Lake have the same weight, 0.43. Whose score moves the wind more?
+# Expect 'the same': the room looks at the weight and forgets the value, which for the Lake is close
+# to the output.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### When the gradient vanishes after all
 #
-# *4 minutes.* D2L says that the gradient of the softmax never vanishes. On paper this is true as
-# soon as there are two keys: no weight is then 0 or 1, so the slope of a score is zero only if its
-# value already equals the output. But it can become tiny.
-#
-# To see it, we lower the temperature and print the gradient of the east wind with respect to the
-# query in two places: at $(2.5, 1)$, where the Lake is nearest, and at the star, where Harbour
-# and Lake are equally near.
+# *4 minutes.* D2L says that the gradient of the softmax never vanishes. On paper this is true with
+# two keys or more: every weight is then above 0 and below 1, so the slope of a score is zero only
+# if its value already equals the output. But it can become tiny at a low temperature. Here is the
+# length of the gradient of the east wind with respect to the query, at $(2.5, 1)$, where the Lake
+# is nearest, and at the star, where Harbour and Lake are equally near:
 
 # %% slideshow={"slide_type": "skip"}
 near_lake = torch.tensor([[2.5, 1.0]])
@@ -979,10 +902,9 @@ for T in (1.0, 0.3, 0.1, 0.03):
     print(f"T = {T:4.2f}: {lengths[0]:7.2g} km/h per km at (2.5, 1), {lengths[1]:3.2g} at the star")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# At $T = 0.1$ attention at $(2.5, 1)$ is nearly a lookup, and the gradient there is more than
-# 10,000 times smaller than at $T = 1$, while at the star it has grown from 2.2 to 10. At a low
-# temperature, then, the output is flat near a single station and steep at the border between two,
-# and both can make training hard.
+# At $T = 0.1$ attention at $(2.5, 1)$ is nearly a lookup, with a gradient more than 10,000 times
+# smaller than at $T = 1$. At the star, however, it has grown from 2.2 to 10. So at a low
+# temperature the output is flat near a single station and steep at the border between two.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 'Differentiable' does not mean 'easy to train'. Chapter 3 shows how easily scores get far apart,
@@ -994,23 +916,21 @@ for T in (1.0, 0.3, 0.1, 0.03):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.6** · derive, then complete a function
 #
-# The chapter gives the slope of the output with respect to a *score*. A network needs the slope of
-# the output with respect to the *query*, because the query comes from a learned matrix. Derive it
-# on paper for the scores $a_j = -\tfrac12 \lVert q - k_j \rVert^2$. Then complete
-# `pooling_gradient`, without autograd. `query` is $(D,)$, `keys` is $(K, D)$ and `values` is
-# $(K, V)$. Row $c$ of the result, $(D, V)$ and of the dtype of the inputs, says how the output
-# moves as coordinate $c$ of the query rises.
+# A network needs the slope of the output not only with respect to a *score*, but with respect to
+# the *query*, which comes from a learned matrix. Derive it on paper for the scores
+# $a_j = -\tfrac12 \lVert q - k_j \rVert^2$. Then complete `pooling_gradient`, without autograd.
+# `query` is $(D,)$, `keys` is $(K, D)$ and `values` is $(K, V)$. Row $c$ of the result, $(D, V)$
+# and of the dtype of the inputs, says how the output moves as coordinate $c$ of the query rises.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources
 #
 # - Zhang, Lipton, Li and Smola, *Dive into Deep Learning*, version 1.0.3, section 11.1:
 #   <https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html>.
-# - Cho, van Merriënboer, Bahdanau and Bengio (2014), *On the Properties of Neural Machine
-#   Translation: Encoder-Decoder Approaches*, SSST-8, arXiv:1409.1259: translations get worse as
-#   sentences get longer.
 # - Sutskever, Vinyals and Le (2014), *Sequence to Sequence Learning with Neural Networks*, NeurIPS,
-#   arXiv:1409.3215: the source is read backwards; no difficulty with long sentences is reported.
+#   arXiv:1409.3215: one network reads a sentence into a vector, another writes from it.
+# - Mnih, Heess, Graves and Kavukcuoglu (2014), *Recurrent Models of Visual Attention*, NeurIPS,
+#   arXiv:1406.6247: a network chooses where to look, trained by reinforcement learning.
 # - Bahdanau, Cho and Bengio (2015), *Neural Machine Translation by Jointly Learning to Align
 #   and Translate*, ICLR, arXiv:1409.0473: the paper that brought attention to translation.
 # - The stations, walkers and winds are made up.

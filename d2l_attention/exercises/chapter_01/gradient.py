@@ -99,7 +99,7 @@ IN_THE_WEIGHTS = {
 
 write_the_gradient = Exercise(
     **heading("1.6", "Write the gradient", "hard", minutes=15),
-    section="Which score moves the wind more?",
+    section="The slope of every score",
     stub=pooling_gradient,
     solution=pooling_gradient_solution,
     explanation="Score j moves with the query by k_j - q, and the output with score j by a_j (v_j "
