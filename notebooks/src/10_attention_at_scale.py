@@ -11,7 +11,8 @@
 # Core path: 75 to 110 minutes, in two sittings. Going further: 15. Exercises: 72. A good place to
 # stop is after *What the roofline says*.
 #
-# Builds on chapters 6, 8 and 9; sections 11.3, 13.5 and 13.7 of *Dive into Deep Learning* (D2L).
+# Builds on chapters 6, 8 and 9, and on *Dive into Deep Learning* (D2L), sections 11.3, 13.5 and
+# 13.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 69 minutes, for two lectures. The first, of 35, ends after *What the roofline says*. The slides
@@ -71,11 +72,11 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## What you need
 #
-# - **Weights** (chapter 3). A query gets the sum $\sum_j \alpha_j v_j$ of the values $v_j$, where
-#   the weights $\alpha_j$ are the softmax of its scores $a_j$.
+# - **Weights** (chapter 3). A query gets the sum $\sum_j \alpha_j v_j$ of the values, with the
+#   softmax of its scores $a_j$ as weights.
 # - **Heads** (chapter 6), of $d$ numbers each, work side by side until $W_o$ mixes their outputs.
-# - **Cache** (chapters 8 and 9). A model that writes keeps the keys and values of all tokens so
-#   far. In Llama 3.1 8B, four of the 32 heads share each **key-value head**, so it has only 8.
+# - **Cache** (chapters 8 and 9): the keys and values of all tokens so far. In Llama 3.1 8B, four of
+#   the 32 heads share each **key-value head**, so it has only 8.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Why does the next token take 5 ms?
@@ -99,9 +100,9 @@ def box(ax, x, y, width, height, color, text="", **style):
 
 
 figure, ax = plt.subplots(figsize=(11, 4.9))
-answer, x, in_cache = ["Because", "air", "scatters", "blue"], 0.0, 0
+answer, x, in_cache = ["Because", "sunlight", "strikes", "it"], 0.0, 0
 for step, written in enumerate(answer):
-    read = "Why is the sky blue ?".split() if step == 0 else [answer[step - 1]]
+    read = "Why does the moon shine ?".split() if step == 0 else [answer[step - 1]]
     width = 5.1 if step == 0 else 2.0
     for i, word in enumerate(read):
         part = width / len(read)
@@ -127,9 +128,9 @@ ax.set_title("A prompt is read in one step, and its answer written token by toke
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four steps. The first carries all parameters, computes the six tokens of 'Why is the sky
-# blue ?' and writes 'Because'. Each later step carries all parameters and computes only the token
-# that was written last. The cache grows from 6 to 9 tokens.*
+# *Figure: four steps. The first carries all parameters, computes the six tokens of 'Why does the
+# moon shine ?' and writes 'Because'. Each later step carries all parameters and computes only the
+# token that was written last. The cache grows from 6 to 9 tokens.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask which of the three rows differ between the first step and the second.
@@ -633,15 +634,15 @@ assert abs(grouped.intensity - 4) < 0.01
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The roofline
 #
-# Is an intensity of 1 low? A machine's arithmetic sets one limit, and its memory another, because
-# at the intensity $I$ each byte that arrives allows $I$ operations. So its speed is at most
+# Is an intensity of 1 low? At the intensity $I$, each byte that arrives allows $I$ operations, so
+# the speed of a machine is at most
 #
 # $$\min(\text{operations per second},\ \; \text{bytes per second} \cdot I).$$
 #
 # Drawn against $I$ this is a roof (Williams et al., 2009), whose slope and flat top meet at the
 # **ridge**, where both times are equal. Left of it a step is memory-bound, right of it
-# compute-bound. An H100's ridge is at 989 / 3.35, the 295 of the beginning. (With the 786 trillion
-# operations per second that we measured for a product of matrices, it would be at 235.)
+# compute-bound. An H100's ridge is at 989 / 3.35, the 295 of the beginning. (At the 786 trillion
+# that we measured for a product of matrices, it would be 235.)
 #
 # **Predict.** An H100's arithmetic becomes twice as fast, and its memory stays as it is. Which of
 # these can become faster there, for heads of $d = 128$: fused prefill of 2,048 tokens, plain
@@ -696,10 +697,11 @@ assert round(h100.ridge) == 295 and round(twice.ridge) == 590 and round(786 / 3.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Only fused prefill can. The ridge moves to 590, and fused prefill, with an intensity of at most
-# 1,024, can stay right of it. Plain prefill and decoding were left of it already, where the memory
-# decides. **Here faster arithmetic speeds up fused prefill, but not decoding.** To make decoding
-# faster, carry fewer bytes, or do more with each. (A roof is only an upper bound: the measured
-# layers reach half of it, or a twentieth. *Measured on an H100* says why.)
+# 1,024, can stay right of it. Plain prefill, if its matrix is too large for the fast memory, and
+# decoding were left of it already, where the memory decides. **Here faster arithmetic speeds up
+# fused prefill, but not decoding.** To make decoding faster, carry fewer bytes, or do more with
+# each. (A roof is only an upper bound: the measured layers reach half of it, or a twentieth.
+# *Measured on an H100* says why.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Point at each mark. The hollow ones are NVIDIA's two figures and a division, the
@@ -793,7 +795,7 @@ assert round(llama_3 * 8192 / 1e9, 2) == 1.07
 # ## What a server can do
 #
 # When a long prompt arrives, who waits for whom? Each user feels two waits: the **time to first
-# token**, while the prompt is read, and then the **time per token**. A server has to weigh them.
+# token**, while the prompt is read, and then the **time per token**.
 #
 # Suppose sixteen users are decoding, with 8,192 tokens each. By the formula, a step takes $(16 + 16
 # \cdot 1.07) / 3.35 = 9.9$ ms. Now a newcomer sends a prompt of 8,192 tokens, whose arithmetic
@@ -922,9 +924,9 @@ assert round(16 / 989, 5) == 0.01618 and round(9.9 / 0.01618) == 612
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Which server is best? Compared with continuous batching, chunks cost the newcomer 6 ms and save
-# the others a pause of 133. Separate machines also keep the 9.9 ms, but need a second GPU, and
-# moving the cache takes 21. (This is computed without the prompt's own attention, which adds some
-# 18 ms everywhere and makes the steps of the last chunks 12 ms long.)
+# the others a pause of 133. Separate machines save both, for the price of a second GPU. All of this
+# leaves out the prompt's own attention, which adds some 18 ms everywhere and makes the steps of the
+# last chunks 12 ms long.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask who pays on each server, and with what.
@@ -1248,7 +1250,7 @@ plt.show()
 # ### One split, slowly
 #
 # Take one layer of Llama 2 7B, with $D = 4096$ and about $12 D^2$ or 201 million parameters. Eight
-# GPUs, each in a server of its own, train it on a batch of 8 sentences of 8,192 tokens.
+# GPUs, each in a server of its own, train it on a batch of 8 sentences of 8,192 tokens, one each.
 #
 # **Sending.** A GPU has a gradient of 2 bytes for each parameter, 403 MB in all. In an all-reduce
 # among eight it sends $\frac74$ of them (*How much each way sends*), or 705 MB, which takes 14.1 ms
@@ -1322,9 +1324,8 @@ assert round(ms[1, 8192] / 8, 1) == 0.6
 #   output by one factor. So memory grows like $n$, though time still grows like $n^2$.
 # - The next token takes (parameters + B · cache) / (bytes per second). While the memory is busy,
 #   the arithmetic has room for more tokens: of users, of a prompt, or of guesses.
-# - Training can split the batch (and send gradients), the heads (outputs and gradients of inputs)
-#   or the sequence (keys, values and gradients). Two or three processes gave the numbers of one, up
-#   to rounding.
+# - Training can split the batch, the heads or the sequence. Two or three processes gave the numbers
+#   of one, up to rounding.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Chapter 11 shows how today's models make the cache smaller.
@@ -1371,7 +1372,7 @@ assert round(ms[1, 8192] / 8, 1) == 0.6
 # - *Unequal numbers of tokens*, 4 minutes: a bug that no error reports.
 # - *Tensor parallel on two processes*, 4 minutes: the split heads, run.
 # - *Measured on an H100*, 3 minutes: how near to the roof.
-# - *How much each way sends*, 3 minutes.
+# - *How much each way sends*, 2 minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The backward pass
@@ -1431,8 +1432,7 @@ for together in (False, True):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Tensor parallel on two processes
 #
-# *4 minutes.* A rank needs only some columns of the first matrices, and the same rows of the last
-# one:
+# *4 minutes.* Here is the split of *Tensor parallel*, drawn and run:
 
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
@@ -1505,7 +1505,7 @@ for rank, half in enumerate(halves):
     print(f"rank {rank} of 2 differs from one process by {(half - whole).abs().max():.0e}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The differences are rounding. Each process sends the outputs of all tokens, and no parameters.
+# The differences are rounding. The processes send outputs of all tokens, and no parameters.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. Ask why not rows first: then the ReLU, or the softmax, would need the sum, which is
@@ -1607,7 +1607,7 @@ assert round(exponentials, 1) == 1.1 and round(at_product[16_384] + exponentials
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How much each way sends
 #
-# *3 minutes.* In a ring, an all-reduce splits its $N$ numbers into $P$ parts, and in each step
+# *2 minutes.* In a ring, an all-reduce splits its $N$ numbers into $P$ parts, and in each step
 # every process sends one part to the next. After $P - 1$ steps each has one part of the whole sum,
 # and after as many again all have all parts (Patarasuk and Yuan, 2009). So each sends
 #
@@ -1617,13 +1617,11 @@ assert round(exponentials, 1) == 1.1 and round(at_product[16_384] + exponentials
 # there are more steps, each with a delay.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In tensor parallel, all processes add a tensor of $T D$ numbers four times, for two outputs and
-# two gradients. With $T$ = 65,536 tokens this makes $2 \cdot 4 \cdot \frac74\, T D$ bytes or 3,758
-# MB, beside data parallel's 705.
-#
-# In context parallel, a process passes on keys and values of an eighth of the tokens, $\frac28\, T
-# D$ numbers, 7 times forward and 7 times backward. Their gradients need 8 exchanges, one more, to
-# get home. These 22 make 2,953 MB, and the 705 MB of the parameters' gradients are added.
+# The other lines of the table are counted likewise, for $T$ = 65,536 tokens. Tensor parallel adds a
+# tensor of $T D$ numbers four times, for two outputs and two gradients, which makes 3,758 MB.
+# Context parallel passes on keys and values, $\frac28\, T D$ numbers, 7 times forward and 7 times
+# backward, and their gradients 8 times, because they have to get home. This makes 2,953 MB, beside
+# the 705 MB of the parameters' gradients.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the counts against the package's, and 12 D² against the published layer
