@@ -695,7 +695,7 @@ assert round(h100.ridge) == 295 and round(twice.ridge) == 590 and round(786 / 3.
 # only fused prefill rises. Measured are a product of matrices, near the flat top, and a layer: with
 # 16,384 and 65,536 tokens at half of it, with 1,024 at a twentieth.*
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # Only fused prefill can. The ridge moves to 590, and fused prefill, with an intensity of at most
 # 1,024, can stay right of it. Plain prefill, if its matrix is too large for the fast memory, and
 # decoding were left of it already, where the memory decides. **Here faster arithmetic speeds up
@@ -715,10 +715,10 @@ assert round(h100.ridge) == 295 and round(twice.ridge) == 590 and round(786 / 3.
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The key-value cache in bytes
 #
-# How much room do the caches take? In Llama 3.1 8B, a novel's cache has 13 GB. An H100 with its 80
-# GB has room for four beside the 16 GB of parameters. Llama 2 7B has four times as many key-value
-# heads. There a novel's cache takes 52 GB, more than all 14 GB of parameters, and only one fits.
-# (It was trained with 4,096 tokens.)
+# How much room do the caches take? In Llama 3.1 8B, a novel's cache takes 13 GB. An H100 with its
+# 80 GB has room for four beside the 16 GB of parameters. Llama 2 7B has four times as many
+# key-value heads. There such a cache takes 52 GB, more than all 14 GB of parameters, and only one
+# fits. (It was trained with 4,096 tokens.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room compute a novel's cache from the 1.07 GB of 8,192 tokens. Then ask how
@@ -922,7 +922,7 @@ assert round(16 / 989, 5) == 0.01618 and round(9.9 / 0.01618) == 612
 # one, then the prompt is read. Continuous: all wait during one long step. In chunks: the prompt has
 # 14 short steps. Separate: one long step, then the cache travels.*
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # Which server is best? Compared with continuous batching, chunks cost the newcomer 6 ms and save
 # the others a pause of 133. Separate machines save both, for the price of a second GPU. All of this
 # leaves out the prompt's own attention, which adds some 18 ms everywhere and makes the steps of the
@@ -938,7 +938,7 @@ assert round(16 / 989, 5) == 0.01618 and round(9.9 / 0.01618) == 612
 # longest. A **paged cache** lies in pages of a few tokens anywhere in memory, with a table of where
 # they are, and takes a page only when it is needed (Kwon et al., 2023). Prompts that begin alike
 # can even share pages (**prefix caching**). And **quantisation** to 1 byte per number turns the
-# parameters' 4.8 ms into 2.4, and fits twice as many tokens into the cache. (What it costs in
+# parameters' 4.8 ms into 2.4, and fits twice as many tokens into a cache. (What it costs in
 # quality, we did not test.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -947,12 +947,12 @@ assert round(16 / 989, 5) == 0.01618 and round(9.9 / 0.01618) == 612
 # A single user's step also has room for more tokens, but where do they come from? In **speculative
 # decoding** a small model guesses the next four, and the large one checks them in one step, as if
 # they were a prompt. If the small model has a tenth of the parameters, this takes $4 \cdot 0.48 +
-# 4.8 = 6.7$ ms, without the caches. Suppose two guesses are right and the third is wrong. The check
-# has already computed the large model's own token in its place, so three tokens take 6.7 ms rather
-# than 14.3. With the right rule for keeping guesses, the answers keep their distribution (Leviathan
-# et al., 2023). **A step that waits for memory has room for more tokens.**
+# 4.8 = 6.7$ ms, without the caches. Suppose the first two guesses are right and the third is wrong.
+# The check has already computed the large model's own token in its place, so three tokens take 6.7
+# ms rather than 14.3. With the right rule for keeping guesses, the answers keep their distribution
+# (Leviathan et al., 2023). **A step that waits for memory has room for more tokens.**
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the time of three tokens, one by one and with guesses
 guess, full = 1.6 / 3.35, 16 / 3.35  # ms: a tenth of the parameters, and all
 lanes = {
@@ -1177,7 +1177,7 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 # mask, a chunk of the future is passed on unread, so rank 0 has the least work.
 
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "subslide"}
 def causal_ring(queries, keys, values):  # chunks, (s, d) or (s, V), all of one s
     rank, P, parts = dist.get_rank(), dist.get_world_size(), []
     for step in range(P):
@@ -1220,7 +1220,7 @@ assert apart < 1e-5
 # Split the **batch between servers**, because gradients are sent only once per step, however many
 # sentences it has. Split the **sequence** when a single one does not fit.
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws two servers, which split the batch, with four GPUs each, which split the heads
 figure, ax = plt.subplots(figsize=(11, 3.4))
 for server, x in ((0, 0.0), (1, 6.2)):
@@ -1260,8 +1260,8 @@ plt.show()
 # all, and attention to every token adds 0.4 billion. So a GPU's 8,192 tokens take 13 trillion
 # operations, or 13.3 ms at 989 trillion per second.
 #
-# Sending takes 14.1 / 13.3 = 1.06 times as long. (At the 786 trillion that we measured, computing
-# is slower, and the ratio 0.84.)
+# So sending takes 14.1 / 13.3 = 1.06 times as long as computing. (At the 786 trillion that we
+# measured, computing is slower, and the ratio is 0.84.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room compute the 705 MB, then the 14 ms, and guess whether computing takes
@@ -1311,7 +1311,7 @@ assert round(ms[1, 8192] / 8, 1) == 0.6
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **When the model decodes**, which split helps a single user of Llama 3.1 8B, who waits 5.1 ms for
-# a token? Splitting the batch leaves all parameters to each GPU, which gains nothing. If 8
+# a token? Splitting the batch gains nothing, because each GPU still carries all parameters. If 8
 # GPUs split the heads and hidden units, each carries an eighth of the parameters and one of the 8
 # key-value heads. The 5.1 ms could fall to 0.6, plus the time of two all-reduces per layer.
 
@@ -1350,7 +1350,7 @@ assert round(ms[1, 8192] / 8, 1) == 0.6
 # **10.4** · find the bug
 #
 # `by_tiles` should give softmax(q · k / √d) v for queries (Q, d), keys (K, d) and values (K, V),
-# and look at `block_size` keys at a time: it makes no tensor with the scores of more keys. Scores
+# and hold the scores of only `block_size` keys at a time. Scores
 # may lie anywhere, from -9,000 to 1,000, and the last tile may be short. Its author tried four keys
 # in tiles of two, with scores just below 0, and it was right. Correct its three bugs.
 
