@@ -808,10 +808,10 @@ assert round(llama_3 * 8192 / 1e9, 2) == 1.07
 # ### Whole batches and empty slots
 #
 # The simplest server takes sixteen users, answers all of them, and only then takes others. But when
-# an answer ends, its place in the batch, its **slot**, stays empty until the longest ends, and is
-# computed nevertheless (Yu et al., 2022). Suppose the longest answer needs 20 more tokens, and the
-# others end evenly before it. Then almost half of the slots are empty on average, and as much of
-# the throughput is lost. The newcomer waits $20 \cdot 9.9 + 133 = 331$ ms.
+# an answer ends, its place in the batch, its **slot**, stays empty until the longest ends (Yu et
+# al., 2022). Suppose the longest answer needs 20 more tokens, the others end evenly before it, and
+# each step computes the empty slots as well. Then almost half of the slots are empty on average,
+# and as much of the throughput is lost. The newcomer waits $20 \cdot 9.9 + 133 = 331$ ms.
 #
 # ### Continuous batching
 #
