@@ -8,14 +8,14 @@
 # - compute how long the next token takes, for one user and for many;
 # - split attention between real processes, and get the numbers of one.
 #
-# Core path: 70 to 105 minutes, in two sittings. Going further: 20. Exercises: 72. A good place to
+# Core path: 75 to 110 minutes, in two sittings. Going further: 15. Exercises: 72. A good place to
 # stop is after *What the roofline says*.
 #
-# Builds on chapters 6, 8 and 9. *Dive into Deep Learning* (D2L) has the operation in section 11.3
-# and data parallel training in sections 13.5 and 13.7.
+# Builds on chapters 6, 8 and 9, and on *Dive into Deep Learning* (D2L), sections 11.3, 13.5 and
+# 13.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 63 minutes, for two lectures. The first, of 34, ends after *What the roofline says*. The slides
+# 69 minutes, for two lectures. The first, of 35, ends after *What the roofline says*. The slides
 # of *Going further* come after the summary. No GPU is needed: every figure for one is published or
 # stored from a run, and its slide says which.
 
@@ -72,12 +72,11 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## What you need
 #
-# - **Weights** (chapter 3). A query gets the sum $\sum_j \alpha_j v_j$ of the values $v_j$, where
-#   the weights $\alpha_j$ are the softmax of its scores $a_j$.
-# - **Heads** (chapter 6). A layer's heads, of $d$ numbers each, work side by side until $W_o$ mixes
-#   their outputs.
-# - **Cache** (chapters 8 and 9). A model that writes keeps the keys and values of all tokens so
-#   far. Llama 3.1 8B has only 8 key-value heads for 32 heads of queries.
+# - **Weights** (chapter 3). A query gets the sum $\sum_j \alpha_j v_j$ of the values, with the
+#   softmax of its scores $a_j$ as weights.
+# - **Heads** (chapter 6), of $d$ numbers each, work side by side until $W_o$ mixes their outputs.
+# - **Cache** (chapters 8 and 9): the keys and values of all tokens so far. In Llama 3.1 8B, four of
+#   the 32 heads share each **key-value head**, so it has only 8.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Why does the next token take 5 ms?
@@ -85,10 +84,64 @@ set_style()
 # A chat reads your long prompt in a moment. Then it writes its answer token by token, and each of
 # them takes several milliseconds. Why is writing so slow?
 #
-# Take Llama 3.1 8B, whose 8 billion parameters have 2 bytes each, on an H100, the GPU on which it
-# was trained. For each token, nearly every parameter takes part in one product and one sum, which
-# makes some 16 billion operations. But before the GPU can use the parameters, it must carry all 16
-# GB of them over from its memory. By NVIDIA's data sheet it computes at most 989 trillion
+# When a prompt arrives, all its tokens are known, and the model computes them side by side in one
+# step. This is **prefill**. In **decoding**, when it writes, a step computes only one token,
+# because the next one is not yet known. Each step adds the keys and values of its tokens to the
+# cache, where later tokens find them:
+
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws a prompt that is read in one step, tokens that are written one by one, and the cache
+def box(ax, x, y, width, height, color, text="", **style):
+    """A piece of a step or of a timeline, with its text in the middle."""
+    style = {"edgecolor": INK, "lw": 0.8} | style
+    ax.add_patch(Rectangle((x, y), width, height, facecolor=color, **style))
+    ax.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=14)
+
+
+figure, ax = plt.subplots(figsize=(11, 4.9))
+answer, x, in_cache = ["Because", "sunlight", "strikes", "it"], 0.0, 0
+for step, written in enumerate(answer):
+    read = "Why does the moon shine ?".split() if step == 0 else [answer[step - 1]]
+    width = 5.1 if step == 0 else 2.0
+    for i, word in enumerate(read):
+        part = width / len(read)
+        box(ax, x + i * part, 2.1, part, 0.7, PALE if step == 0 else RULE, word)
+        in_cache += 1
+    box(ax, x, 3.3, width, 0.7, GROUND, "all parameters" if step == 0 else "parameters")
+    box(ax, x + width - 1.7, 4.5, 1.7, 0.7, RULE, written)
+    for y in (2.8, 4.0):
+        at = x + (width / 2 if y == 2.8 else width - 0.85)
+        ax.annotate("", (at, y + 0.5), (at, y), arrowprops={"arrowstyle": "-|>", "color": INK})
+    for token in range(in_cache):
+        for y, color in ((1.1, KEY), (0.8, VALUE)):
+            old = {"edgecolor": GROUND, "alpha": 1 if token >= in_cache - len(read) else 0.5}
+            box(ax, x + 0.2 * token, y, 0.2, 0.3, color, **old)
+    ax.text(x + width / 2, 5.5, f"step {step + 1}", ha="center", fontsize=14, color=FAINT)
+    x += width + 0.5
+for y, name in ((4.85, "writes"), (3.65, "carries"), (2.45, "computes"), (1.1, "cache after it")):
+    ax.text(-0.2, y, name, ha="right", va="center", fontsize=14)
+ax.text(0, 0.35, "keys above, values below; the new ones are dark", fontsize=13, color=FAINT)
+ax.set(xlim=(-2.3, x), ylim=(0.2, 5.9))
+ax.axis("off")
+ax.set_title("A prompt is read in one step, and its answer written token by token", fontsize=18)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: four steps. The first carries all parameters, computes the six tokens of 'Why does the
+# moon shine ?' and writes 'Because'. Each later step carries all parameters and computes only the
+# token that was written last. The cache grows from 6 to 9 tokens.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Ask which of the three rows differ between the first step and the second.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Two times, of which the longer counts
+#
+# How long does a step with one token take? Take Llama 3.1 8B, whose 8 billion parameters have 2
+# bytes each, on an H100, the GPU on which it was trained. For each token, nearly every parameter
+# takes part in one product and one sum, some 16 billion operations. But first the GPU must carry
+# all 16 GB of them over from its memory. By NVIDIA's data sheet it computes at most 989 trillion
 # operations per second and carries 3.35 TB. At best it does both at once, so the longer of the two
 # times decides:
 #
@@ -105,9 +158,7 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A whole prompt in one step
 #
-# A prompt is different, because all its tokens are known at once. In **prefill**, the model
-# computes them in one step, which carries the parameters only once. In **decoding**, when it
-# writes, each step computes one token.
+# Prefill carries the same parameters, and also only once.
 #
 # **Predict.** A prompt has 8,192 tokens. Does its step take 8,192 times as long as that of one
 # token?
@@ -123,22 +174,25 @@ for T in (1, 295, 8192):  # tokens in one step
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # No, only 28 times as long. Up to 295 tokens the memory decides, and the step takes the same 4.8
-# ms. Beyond that it is **compute-bound**, and each further token adds 0.016 ms. **For a single
-# user, writing a token takes 295 times as long as reading one of a long prompt.** (Both times are
-# lower bounds.)
+# ms. Beyond that it is **compute-bound**, and each further token adds 0.016 ms. **By these bounds,
+# writing a token for a single user takes 295 times as long as reading one of a long prompt.**
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The formula to take home
 #
-# What if many users decode at once? They share the parameters, so a step carries these only once.
-# But each user brings a cache, the keys and values of one conversation, which serves nobody else.
+# What if many users decode at once? The parameters are what the model has learned, and they are the
+# same for everybody: once carried, they can serve one token or three hundred, no matter whose. A
+# cache is what one conversation has said. Your query needs your keys and mine needs mine, so
+# neither of us gains when the other's are carried. **With every further user the parameters become
+# cheaper for each, while the caches simply add up.**
+#
 # So a step that computes $T$ tokens in all, with the caches of $B$ users, takes at least
 #
 # $$\max\!\left(\frac{T \cdot \text{operations per token}}{\text{operations per second}},\;
 # \frac{\text{parameters} + B \cdot \text{cache}}{\text{bytes per second}}\right).$$
 #
-# In Llama 3.1 8B, each token leaves a key and a value of 128 numbers in each of 8 heads of 32
-# layers:
+# In Llama 3.1 8B, each token leaves a key and a value of 128 numbers in each of 8 key-value heads
+# of 32 layers:
 
 # %% slideshow={"slide_type": "-"}
 cache = 2 * 128 * 8 * 32 * 2 * 8192 / 1e9  # GB: 2 bytes per number, 8,192 tokens
@@ -155,41 +209,24 @@ print(f"one cache: {cache:.2f} GB; one user's next token: {(16 + cache) / 3.35:.
 # ## The score matrix of a novel
 #
 # Now suppose you paste a novel of 100,000 tokens and ask who the murderer is. In every head, every
-# token has a weight for every token. We count 4 bytes per score or weight, as in our own code, and
-# from the roofline on 2, as for parameters and caches. So the weights of one head take
-# $100{,}000^2 \cdot 4$ bytes or 40 GB, and Llama 3.1 8B has 32 layers with 32 heads each.
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Draws the weights of a head, a layer and all layers as areas beside the memory of an H100
-tokens = 100_000
-one_head = tokens**2 * 4 / 1e12  # TB
-figure, ax = plt.subplots(figsize=(11, 6.4))
-areas = {"an H100": (0.08, 0.4), "one head": (one_head, 2.6)}
-areas |= {"one layer": (32 * one_head, 4.4), "all layers": (32**2 * one_head, 6.8)}
-for name, (size, x) in areas.items():
-    fill, edge = (INK, INK) if name == "an H100" else (TINT, WEIGHT)
-    side = math.sqrt(size)
-    ax.add_patch(Rectangle((x, 0), side, side, facecolor=fill, edgecolor=edge, lw=2))
-    ax.text(x + side / 2, -0.25, f"{name}\n{size:.2g} TB", ha="center", va="top", fontsize=16)
-ax.set(xlim=(-0.6, 13.3), ylim=(-1.4, 6.5), aspect="equal")
-ax.axis("off")
-ax.set_title("The weights of two heads fill an H100, and there are 1,024 heads", fontsize=18)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four squares whose areas are bytes. An H100's memory and the weights of one head are
-# tiny; a layer's weights are 16 times as large as that memory, and those of all layers more than
-# 500 times.*
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# token has a weight for every token. PyTorch's usual numbers have 4 bytes, so the weights of one
+# head take $100{,}000^2 \cdot 4$ bytes or 40 GB. Two heads would fill the 80 GB of an H100, and
+# Llama 3.1 8B has 32 layers with 32 heads each.
+#
 # All 1,024 heads together need 41 TB, which training would keep for the backward pass. Reading
 # needs only one layer at a time. But there the scores lie beside the weights, which makes 2.6 TB,
-# or 32 times an H100's memory. (Causal attention uses half of each matrix, which plain code
-# computes whole.) And yet this model reads 128K tokens (Llama Team, 2024), so its attention must do
-# without the whole matrix.
+# or 32 of these GPUs. And yet this model reads 128K tokens (Llama Team, 2024), so its attention
+# must do without the whole matrix.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks these sizes
+tokens = 100_000
+one_head = tokens**2 * 4 / 1e12  # TB
+assert one_head == 0.04 and round(32 * 32 * one_head) == 41
+assert round(2 * 32 * one_head, 1) == 2.6 and round(2 * 32 * one_head / 0.08) == 32
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Let the room do the product before you show the areas: $10^5 \cdot 10^5 \cdot 4$ for
+# Two minutes. Let the room do the product before you show the sizes: $10^5 \cdot 10^5 \cdot 4$ for
 # a head, times 1,024. While chapter 9 let tokens see less, this chapter leaves the result as it is
 # and changes how it is computed.
 
@@ -229,8 +266,8 @@ print("softmax:  ", scores.softmax(dim=0))
 #
 # We read one score after the other and keep three numbers: the largest score so far, $m$; the sum
 # relative to it, $Z = \sum_j e^{a_j - m}$; and the **unnormalised** output $o = \sum_j e^{a_j - m}
-# v_j$. When $\ln 2$ comes, the old 1 counts only $e^{\ln 1 - \ln 2} = \frac12$. So we halve the old
-# sum and the old output, and add the new terms:
+# v_j$. When $\ln 2$ comes, the old 1 counts only $e^{\ln 1 - \ln 2} = \frac12$, so we halve the
+# old sum and output and add the new terms:
 #
 # | read | $m$ | factor | $Z$ | $o$ |
 # |---|---|---|---|---|
@@ -281,9 +318,8 @@ print(f"Z = {Z:.2f}, o = {o:.2f}, o / Z = {o / Z:.1f}")
 # students now write the first two updates, of $m$ and $Z$, themselves (10.3).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Before you read our code, write the first two of these updates yourself. In place of a single
-# score comes a block, a tile. `check` says what is right or wrong, `hint("10.3")` helps, and
-# `solution("10.3")` shows all.
+# Write the first two of these updates yourself, with a block of scores, a **tile**, in place of a
+# single one. `check` says what is right or wrong; `hint("10.3")` and `solution("10.3")` help.
 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
@@ -291,17 +327,16 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **10.3** · complete a function
 #
-# The scores of Q queries come in tiles, (Q, k) each, one at a time: `for tile in tiles:`. Return
-# the maximum (Q,) of each row over all tiles, and the total (Q,) of exp(score - maximum), as
-# tensors of the tiles' dtype. Read the tiles once and keep none of them. Scores of 1,000 must not
-# overflow, nor -1,000 vanish. Masked scores are -inf, and a row of these alone has total 0: see
-# `hint`.
+# The scores of Q queries come in tiles, (Q, k) each: `for tile in tiles:`. Return the maximum (Q,)
+# of each row over all tiles, and the total (Q,) of exp(score - maximum), of the tiles' dtype. Read
+# the tiles once and keep none of them. Scores of 1,000 must not overflow, nor -1,000 vanish. (One
+# case has masked scores, and `check` explains it there.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Tiled attention
 #
-# Now take many queries and many keys, and split both into blocks. A **tile** holds the scores of a
-# block of queries and a block of keys. **With one tile at a time, the whole matrix never exists.**
+# Now split many queries and many keys into blocks. A tile holds the scores of a block of queries
+# and a block of keys. **With one tile at a time, the whole matrix never exists.**
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -377,9 +412,8 @@ divided = "Divided once, o gives the output; the other queries go the same way"
 Player([*steps, State(divided, "Of 36 scores there were never more than four at once.", answers)])
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: six steps on an empty grid of 6 × 6 scores. A tile of 2 × 2 scores moves along the first
-# two rows. At the right stand m, Z and o of both rows: for each new tile Z and o shrink by a
-# factor, 0.37 and 0.14, and then grow.*
+# *Figure: a tile of 2 × 2 scores moves along the first two rows of an empty 6 × 6 grid. At the
+# right, Z and o shrink by a factor for each new tile, and grow.*
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks fused attention, tiles and online softmax against the plain formulas
@@ -400,15 +434,15 @@ for block_size in (5, 64, 200):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## FlashAttention: all tiles in one kernel
 #
-# Tiles save memory. Can they also save time? A GPU has little fast memory beside its arithmetic,
-# and much slow memory further away. Plain attention writes first its scores and then its weights to
-# the slow memory, and reads them back. With 8,192 tokens these four trips carry 1,024 MiB per head.
+# Can tiles also save time? A GPU has little fast memory beside its arithmetic, and much slow memory
+# further away. Plain attention writes first its scores and then its weights to the slow memory, and
+# reads them back. For 8,192 tokens and $d = 64$, these four trips carry 128 times as many numbers
+# as queries, keys, values and output together.
 #
 # Our tiles avoid this, but in Python the result of each line may still travel. So
 # **FlashAttention** (Dao et al., 2022) runs the whole loop in one **kernel**, a program that the
-# processor runs in one go. Each tile is used and overwritten in the fast memory, and at best only
-# queries, keys, values and output travel, 2 MiB each with $d = 64$. Such attention is called
-# **fused**.
+# processor runs in one go. Each tile is used and overwritten in the fast memory, so at best only
+# queries, keys, values and output travel. Such attention is called **fused**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Draw arithmetic above and memory below, and let the room count the trips of the
@@ -423,8 +457,8 @@ matrix = [("scores", -1), ("scores", 1), ("weights", -1), ("weights", 1)]
 titles = "Plain: the matrix makes four trips", "Fused: it never leaves the chip"
 for ax, trips, title in zip(axes, (thin[:2] + matrix + thin[2:], thin), titles, strict=True):
     for y, name in (
-        (2.4, "arithmetic, fast memory:\n20 MB, 19 TB/s"),
-        (0, "slow memory of an A100:\n40 GB, 1.5 TB/s"),
+        (2.4, "arithmetic,\nlittle fast memory"),
+        (0, "slow memory of an H100:\n80 GB, 3.35 TB/s"),
     ):
         ax.add_patch(Rectangle((-0.6, y), len(trips) + 0.2, 0.6, facecolor=PALE, edgecolor=GREY))
         ax.text(len(trips) / 2 - 0.5, y + 0.28, name, ha="center", va="center", fontsize=14)
@@ -441,10 +475,8 @@ for ax, trips, title in zip(axes, (thin[:2] + matrix + thin[2:], thin), titles, 
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two panels, arithmetic with its fast memory above, the slow memory below. Plain: thin
-# arrows bring Q, K and V up and the output down, and four thick ones take scores and weights down
-# and up. Fused: only the four thin arrows. The memories are an A100's, by Dao et al., 2022, figure
-# 1.*
+# *Figure: fast memory above, slow memory below. Plain: thin arrows for Q, K, V and the output, four
+# thick ones for scores and weights. Fused: only the thin arrows.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Compare with what the room counted: only thin arrows are left.
@@ -453,7 +485,7 @@ plt.show()
 # ### The time of fused attention
 #
 # We measure PyTorch's fused kernel, `scaled_dot_product_attention`, beside plain attention and our
-# tiles: one head with $d = 64$ on this processor, each in a new process.
+# tiles, for one head with $d = 64$ on this processor.
 #
 # **Predict.** With four times the tokens, the memory of fused attention grows at most fourfold.
 # Does its time also grow fourfold?
@@ -534,14 +566,20 @@ plt.show()
 plain, fused = measured["plain"], measured["fused"]
 print("fused, 8,192 tokens against 2,048:", end=" ")
 print(f"memory {fused[3][1] / fused[1][1]:.1f} times, time {fused[3][2] / fused[1][2]:.1f} times")
+square, products = torch.ones(1024, 1024), []
+for _ in range(20):
+    started = time.process_time()
+    square @ square
+    products.append(time.process_time() - started)
+share = 4 * 8192**2 * 64 / (fused[3][2] / 1000) / (2 * 1024**3 / min(products))
+print(f"fused: {share:.0%} of the speed at which this core multiplies two matrices")
 assert all(measured[kind][3][1] < plain[3][1] / 10 for kind in ("fused", "tiles"))
 assert fused[3][1] / fused[1][1] < 8 and plain[3][1] / plain[1][1] > 8  # four times the tokens
 assert fused[3][2] / fused[1][2] > 8 and fused[3][2] < plain[3][2]
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two panels with logarithmic axes, 1,024 to 8,192 tokens, in the run shown. Memory: plain
-# attention rises steeply, like n², to more than 500 MiB; tiles and fused stay far below it. Time:
-# three steep lines, the fused kernel lowest.*
+# *Figure: two panels with logarithmic axes, 1,024 to 8,192 tokens. Memory: plain attention rises
+# steeply to more than 500 MiB, tiles and fused stay far below. Time: three steep lines.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # No, its time grows like $n^2$: four times the tokens are sixteen times the pairs, and every pair
@@ -556,8 +594,8 @@ assert fused[3][2] / fused[1][2] > 8 and fused[3][2] < plain[3][2]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The roofline: arithmetic or memory?
 #
-# Which of the two times is longer for attention, computing or carrying? This depends on how much is
-# computed with each byte that is carried: the **intensity**, in operations per byte.
+# Is attention itself limited by arithmetic or by memory? That depends on how much it computes with
+# each byte that is carried: the **intensity**, in operations per byte.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask for the intensity of a sum of two long vectors: one operation for three
@@ -567,18 +605,20 @@ assert fused[3][2] / fused[1][2] > 8 and fused[3][2] < plain[3][2]
 # ### Prefill and decoding
 #
 # In prefill, $n$ queries meet $n$ keys in one step, so a key that has been carried serves all of
-# them. In decoding, a single query meets the $n$ keys in the cache. A pair of query and key takes
-# $4d$ operations: a product and a sum for each of the $d$ numbers of the key, and the same for the
-# value. In one head, with 2 bytes per number:
+# them. In decoding, a single query meets the $n$ keys in the cache. A pair takes $4d$ operations: a
+# product and a sum for each of the $d$ numbers of the key, and of the value. In one head, with 2
+# bytes per number as in the formula:
 #
 # | | operations | bytes | intensity |
 # |---|---|---|---|
 # | prefill, fused | $4\,n^2 d$ | $8\,n d$: queries, keys, values, output | $n / 2$ at most |
 # | prefill, plain | $4\,n^2 d$ | $8\,n^2$: four trips of the matrix | less than $d / 2$ |
 # | decoding | $4\,n d$ | $4\,n d$: keys and values | $1$, whatever $n$ is |
+#
+# In Llama 3.1 8B each byte of the cache serves the queries of four heads, which makes 4.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the three intensities, and those of the text below, against the package's count
+# Checks the intensities against the package's count
 for n in (1024, 4096, 16_384):
     assert attention_work(n, n, 128, bytes_per_number=2).intensity == n / 2
     assert abs(attention_work(1, n, 128, bytes_per_number=2).intensity - 1) < 2e-3
@@ -594,141 +634,80 @@ assert abs(grouped.intensity - 4) < 0.01
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The roofline
 #
-# Is an intensity of 1 low? A machine's arithmetic sets one limit, and its memory another, because
-# at the intensity $I$ each byte that arrives allows $I$ operations. So its speed is at most
+# Is an intensity of 1 low? At the intensity $I$, each byte that arrives allows $I$ operations, so
+# the speed of a machine is at most
 #
 # $$\min(\text{operations per second},\ \; \text{bytes per second} \cdot I).$$
 #
 # Drawn against $I$ this is a roof (Williams et al., 2009), whose slope and flat top meet at the
-# **ridge**, where both times are equal. Left of the ridge a step is memory-bound, right of it
-# compute-bound. An H100's ridge is at 989 / 3.35, the 295 of the beginning.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. By hand: a machine with 300 operations and 1 byte per second has its ridge at 300. At
-# an intensity of 1 it reaches 1 of its 300.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### This core and an H100
+# **ridge**, where both times are equal. Left of it a step is memory-bound, right of it
+# compute-bound. An H100's ridge is at 989 / 3.35, the 295 of the beginning. (At the 786 trillion
+# that we measured for a product of matrices, it would be 235.)
 #
-# We measure one core of this machine with a product of matrices and a copy of 64 MiB. The core
-# uses 4-byte numbers, so halve the table's intensities for it. An H100's speeds are NVIDIA's.
-
-
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
-# Measures the two speeds of this core
-def quickest(function, seconds=0.2):
-    """Seconds of the quickest call, in CPU time: what else runs on the machine does not count."""
-    function()  # wakes what sleeps
-    times, end = [], time.perf_counter() + seconds
-    while len(times) < 3 or time.perf_counter() < end:
-        started = time.thread_time()
-        function()
-        times.append(time.thread_time() - started)
-    return min(times)
-
-
-square, source = torch.ones(1024, 1024), torch.ones(2**24)  # the second has 64 MiB
-target = torch.empty_like(source)
-product = quickest(partial(torch.mm, square, square), seconds=3.0)
-copy = quickest(partial(target.copy_, source), seconds=0.5)  # each number is read and written
-core = Roofline(2 * 1024**3 / product, 2 * source.nbytes / copy)
-h100 = Roofline(989e12, 3.35e12)  # published, 16-bit numbers
-for name, machine in (("core, 4-byte numbers", core), ("H100, 2-byte numbers", h100)):
-    print(f"{name}: {machine.flops_per_second / 1e9:7,.0f} billion operations/s,", end=" ")
-    print(f"{machine.bytes_per_second / 1e9:5,.0f} GB/s, ridge {machine.ridge:.0f}")
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
 # **Predict.** An H100's arithmetic becomes twice as fast, and its memory stays as it is. Which of
 # these can become faster there, for heads of $d = 128$: fused prefill of 2,048 tokens, plain
 # prefill, decoding?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes with the vote, for each of the three. The vote for decoding surprises: a chat
-# answers at the pace of its memory.
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Only fused prefill can. The ridge moves to 590, and fused prefill, with an intensity of up to
-# 1,024, stays right of it. Plain prefill (64) and decoding (1) were left of the ridge already.
-# **Here faster arithmetic speeds up fused prefill, but not decoding.** (We assume that the matrices
-# do not fit into the fast memory, and that fused prefill carries its keys about once.)
+# Four minutes with the vote, for each of the three. By hand: a machine with 300 operations and 1
+# byte per second has its ridge at 300, and at an intensity of 1 it reaches 1 of its 300. The vote
+# for decoding surprises: a chat answers at the pace of its memory.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the roofline says
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
-# Measures prefill and decoding on this core, and draws them under its roof and an H100's
-points = {}  # name -> [(intensity, billion operations per second)]
-with torch.no_grad():
-    for name, is_fused in (("prefill, fused", True), ("prefill, plain", False)):
-        for n in (512, 1024, 2048):
-            qkv = torch.randn(3, 1, 4, n, 64)
-            work = attention_work(n, n, 64, num_heads=4, fused=is_fused)
-            attend = F.scaled_dot_product_attention if is_fused else plain_attention
-            seconds = quickest(partial(attend, *qkv))
-            points.setdefault(name, []).append((work.intensity, work.flops / seconds / 1e9))
-    softmax = quickest(partial(torch.softmax, qkv[0] @ qkv[1].mT, dim=-1)) / seconds  # of plain's
-    query, (keys, values) = torch.randn(1, 32, 1, 64), torch.randn(2, 1, 32, 8192, 64)
-    work = attention_work(1, 8192, 64, num_heads=32)
-    seconds = quickest(partial(F.scaled_dot_product_attention, query, keys, values))
-    points["decoding"] = [(work.intensity, work.flops / seconds / 1e9)]
-
-figure, ax = plt.subplots(figsize=(11, 6.2))
-line = torch.logspace(-1, 4.4, 200).tolist()
-for machine, text, color in ((core, "this core", INK), (h100, "an H100", FAINT)):
-    ax.loglog(line, [machine.attainable(x) / 1e9 for x in line], color=color)
-    ax.text(0.11, machine.bytes_per_second * 0.42 / 1e9, text, fontsize=16, color=color)
-for (name, spots), mark, at_most in zip(points.items(), "os^", (1024, 64, 1), strict=True):
-    ax.loglog(*zip(*spots, strict=True), mark, color=INK, markersize=11)
-    most = at_most, h100.attainable(at_most) / 1e9
-    ax.loglog(*most, mark, color=INK, mfc=GROUND, mew=2, markersize=11)
-    for spot in (spots[-1], most):
-        on_slope = name == "decoding" or (name, spot) == ("prefill, plain", most)
-        place = {"xytext": (14, -14) if on_slope else (0, -26), "textcoords": "offset points"}
-        ax.annotate(name, spot, ha="left" if on_slope else "center", fontsize=14, **place)
-for spot, n, x, side in ((0, "512", -12, "right"), (-1, "2,048 tokens", 12, "left")):
-    place = {"xytext": (x, -5), "textcoords": "offset points", "fontsize": 13, "ha": side}
-    ax.annotate(n, points["prefill, plain"][spot], color=FAINT, **place)
-ax.set_xlabel("intensity: operations per byte", fontsize=15)
-ax.set_ylabel("billion operations per second", fontsize=15)
-ax.set_title("Decoding lies far left, where the roof is low", fontsize=18)
-ax.set_ylim(0.8, 3e6)
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws an H100's roof, once more with twice the arithmetic, and what lies below it
+h100, twice = Roofline(989e12, 3.35e12), Roofline(2 * 989e12, 3.35e12)  # published, 16-bit numbers
+figure, ax = plt.subplots(figsize=(11, 6))
+line = torch.logspace(-0.5, 4.4, 200).tolist()
+ax.loglog(line, [twice.attainable(x) / 1e12 for x in line], color=GREY, ls="--")
+ax.loglog(line, [h100.attainable(x) / 1e12 for x in line], color=INK)
+ax.text(0.5, 750, "an H100's roof, and dashed\nwith twice the arithmetic", fontsize=14, va="center")
+kinds = {"prefill, fused": (1024, "o"), "prefill, plain": (64, "s"), "decoding": (1, "^")}
+for name, (intensity, mark) in kinds.items():
+    for machine in (twice, h100):
+        style = {"mfc": GROUND, "mew": 2, "markersize": 11, "color": INK}
+        ax.loglog(intensity, machine.attainable(intensity) / 1e12, mark, **style)
+    at = intensity, h100.attainable(intensity) / 1e12
+    place = {"xytext": (14, -14), "textcoords": "offset points", "fontsize": 14}
+    ax.annotate(name, at, **place | ({"xytext": (-72, -28)} if mark == "o" else {}))
+ax.annotate("", (1024, 1700), (1024, 1120), arrowprops={"arrowstyle": "-|>", "color": INK})
+ax.loglog([8192 / 3], [786], "*", color=INK, markersize=14, label="a product, measured")
+for n, ms in {1024: 0.26, 16_384: 2.52, 65_536: 37.8}.items():
+    work = 8 * n * 1024**2 + 4 * n**2 * 1024  # four projections, scores and averages
+    carried = 2 * (12 * n * 1024 + 4 * 1024**2)  # what each step reads and writes, and four weights
+    spot = work / carried, work / ms / 1e9
+    ax.loglog(*spot, "D", color=INK, ms=7, label="a layer, measured" if n == 1024 else "")
+    where = {"xytext": (0, -20), "textcoords": "offset points", "ha": "center"}
+    ax.annotate(f"{n:,}" if n == 16_384 else f"{n:,} tokens", spot, **where)
+ax.set(xlabel="intensity: operations per byte", ylabel="trillion operations per second")
+ax.set_ylim(0.7, 4000)
+ax.set_title(
+    "Twice the arithmetic lifts fused prefill, and leaves decoding where it is", fontsize=17
+)
+ax.legend(loc="lower right", fontsize=14)
 plt.show()
-
-shares = {
-    name: [speed * 1e9 / core.flops_per_second for _, speed in spots]
-    for name, spots in points.items()
-}
-print("of what this core reaches in a product of matrices, with 512, 1,024 and 2,048 tokens:")
-for name in ("prefill, fused", "prefill, plain"):
-    print(f"{name}: " + ", ".join(f"{share:.0%}" for share in shares[name]))
-(decoding,) = shares["decoding"]
-allowed = core.attainable(points["decoding"][0][0]) / core.flops_per_second
-print(f"decoding: {decoding:.0%}, which is {decoding / allowed:.0%} of what its roof allows")
-products = shares["prefill, plain"][-1]
-print(f"plain prefill of 2,048 tokens: products at full speed {products:.0%} of its time,", end=" ")
-print(f"softmax {softmax:.0%}, the rest {1 - products - softmax:.0%}")
-best = max(shares["prefill, fused"])
-assert core.ridge > 0.5 and decoding < best / 2
+assert round(h100.ridge) == 295 and round(twice.ridge) == 590 and round(786 / 3.35) == 235
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two rooflines with logarithmic axes, this core's and far above it an H100's. Filled
-# marks are measured on this core: fused prefill near the flat top, plain prefill of 512 to 2,048
-# tokens below the roof, decoding far left and below the slope. Hollow marks are what an H100
-# reaches at most with heads of 128 numbers, by NVIDIA's two figures: fused prefill on the flat
-# top, plain prefill and decoding on the slope.*
+# *Figure: an H100's roofline, dashed with twice the arithmetic. Of the hollow marks, upper bounds,
+# only fused prefill rises. Measured are a product of matrices, near the flat top, and a layer: with
+# 16,384 and 65,536 tokens at half of it, with 1,024 at a twentieth.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# A roof is only an upper bound. On this core, plain prefill lies right of the ridge, and yet with
-# 2,048 tokens, in the run shown, less than half of its time would do for the products. The
-# softmax takes a good part of what is left, and the rest we did not take apart. Decoding also
-# misses its roof, but what slows it most is how low this roof is. **To make decoding faster,
-# carry fewer bytes, or do more with each.**
+# Only fused prefill can. The ridge moves to 590, and fused prefill, with an intensity of at most
+# 1,024, can stay right of it. Plain prefill, if its matrix is too large for the fast memory, and
+# decoding were left of it already, where the memory decides. **Here faster arithmetic speeds up
+# fused prefill, but not decoding.** To make decoding faster, carry fewer bytes, or do more with
+# each. (A roof is only an upper bound: the measured layers reach half of it, or a twentieth.
+# *Measured on an H100* says why.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Point at each cloud. The filled marks were measured on this core; the hollow ones
-# are NVIDIA's two figures and a division. Why decoding stays below its roof here, we did not
-# examine. 'Do several sentences at once help?' always comes: the products with the parameters, yes;
-# attention, no, because each sentence has its own cache. This is a good place to stop.
+# Three minutes. Point at each mark. The hollow ones are NVIDIA's two figures and a division, the
+# filled ones a stored run. 'Do several sentences at once help?' always comes: the products with the
+# parameters, yes; attention, no, because each sentence has its own cache. This is a good place to
+# stop.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # This is a good place to stop.
@@ -736,22 +715,21 @@ assert core.ridge > 0.5 and decoding < best / 2
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The key-value cache in bytes
 #
-# With the matrix gone, what still grows with the novel is the cache. In Llama 3.1 8B a novel's
-# cache takes 13 GB, so an H100 has room for four beside the 16 GB of parameters. Llama 2 7B has
-# four times as many key-value heads. There one takes 52 GB, more than all 14 GB of parameters,
-# and a second one would not fit. (Llama 2 itself was trained with only 4,096 tokens.)
+# How much room do the caches take? In Llama 3.1 8B, a novel's cache takes 13 GB. An H100 with its
+# 80 GB has room for four beside the 16 GB of parameters. Llama 2 7B has four times as many
+# key-value heads. There such a cache takes 52 GB, more than all 14 GB of parameters, and only one
+# fits. (It was trained with 4,096 tokens.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes. Let the room compute a novel's cache from the 1.07 GB of 8,192 tokens. Then ask how
+# Two minutes. Let the room compute a novel's cache from the 1.07 GB of 8,192 tokens. Then ask how
 # many users fit beside the parameters of each model.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The time for the next token
 #
-# Back to the formula. In decoding, each of $B$ users computes one token per step. As long as they
-# are few, memory is the limit, and a step takes $(\text{parameters} + B \cdot \text{cache}) /
-# (\text{bytes per second})$. With 1.07 GB for each cache, 59 users of Llama 3.1 8B would fit on an
-# H100, if nothing else needed memory.
+# In decoding, each of $B$ users computes one token per step. While they are few, memory is the
+# limit, and a step takes (parameters + $B$ · cache) / (bytes per second). With 1.07 GB each, 59
+# caches fit into the 64 GB beside the parameters, if nothing else needs memory.
 #
 # **Predict.** When all 59 ask at once, how many times as long does each wait for a token as a
 # single user?
@@ -765,13 +743,12 @@ figure, ax = plt.subplots(figsize=(11, 5.4))
 rows = [(1, 8192), (4, 8192), (16, 8192), (59, 8192), (1, tokens), (4, tokens)]
 for y, (B, context) in zip((0, 1, 2, 3, 4.6, 5.6), rows, strict=True):
     carry = cache * context / 8192 / 3.35  # ms for one cache
-    ax.barh(y, 16 / 3.35, height=0.8, color=RULE)  # 16 GB of parameters
+    box(ax, 0, y - 0.4, 16 / 3.35, 0.8, GROUND, "parameters")  # 16 GB
     starts = [16 / 3.35 + user * carry for user in range(B)]
     for part, color in ((y - 0.2, VALUE), (y + 0.2, KEY)):
         ax.barh([part] * B, carry, left=starts, height=0.4, color=color, edgecolor=GROUND, lw=0.8)
     end = 16 / 3.35 + B * carry
     ax.text(end + 0.3, y, f"{end:.1f} ms: {1000 * B / end:,.0f} tokens/s", va="center", fontsize=14)
-    ax.text(2.4, y, "parameters", ha="center", va="center", fontsize=14)
     ax.text(-0.3, y, f"{B} user{'s' if B > 1 else ''}", ha="right", va="center", fontsize=14)
     if (B, context) == (1, tokens):
         ax.text(6.7, y - 0.2, "values", color=GROUND, ha="center", va="center", fontsize=13)
@@ -784,17 +761,15 @@ ax.set_title("The parameters are carried once, and each user adds one cache", fo
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: six bars of milliseconds. Each begins with the parameters' 4.8 ms, and each user adds the
-# keys and values of one cache. With 8,192 tokens each, one user waits 5.1 ms and 59 users 23.7,
-# while together they get 196 and 2,491 tokens per second. With a novel each, one user waits 8.7 ms
-# and four 20.4, for 115 and 196 tokens per second.*
+# *Figure: six bars, each with the parameters' 4.8 ms and one cache per user. With 8,192 tokens
+# each, one user waits 5.1 ms and 59 users 23.7. With a novel each, one waits 8.7 ms and four 20.4.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # By the formula, each waits only 4.6 times as long, and the GPU writes 12.7 times as many tokens
 # per second. **The parameters are carried anyway, so a further user adds only the time of one more
-# cache.** So a server weighs the **latency** for each user against the **throughput** for all. With
-# a novel each, four users together get only 1.7 times as many tokens as one, because their caches
-# outweigh the parameters.
+# cache.** But with a novel each, four users get only 1.7 times as many tokens as one, because their
+# caches outweigh the parameters. So a server weighs the **latency** for each user against the
+# **throughput** for all.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the numbers of the text, and that arithmetic is not the limit
@@ -816,137 +791,195 @@ assert round(llama_3 * 8192 / 1e9, 2) == 1.07
 # Two minutes. Ask what would make the token come sooner: faster memory, fewer key-value heads, a
 # smaller number format.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What a server can do
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## What a server can do
 #
-# Sixteen users are decoding, with 8,192 tokens each, and get a token every 9.9 ms. Now a newcomer
-# sends a prompt of 8,192 tokens. How long does the newcomer wait (**time to first token**), and how
-# long do the others between two tokens (**time per token**)? Four servers give four answers:
+# When a long prompt arrives, who waits for whom? Each user feels two waits: the **time to first
+# token**, while the prompt is read, and then the **time per token**.
 #
-# - **Whole batch**: the server first finishes the answers that it has begun. Suppose the longest
-#   needs 20 more tokens.
-# - **Continuous batching**: users join and leave between steps (Yu et al., 2022). The next step
-#   reads the whole prompt, and everybody waits for it.
-# - **Chunked prefill**: while a step carries the parameters and 16 caches, the arithmetic has time
-#   for 612 tokens; without caches it was 295. The users need 16 of them, so up to 596 tokens of the
-#   prompt ride along (Agrawal et al., 2023).
-# - **Separate machines**: one reads prompts while another decodes (DeepSeek-AI, 2024). But before
-#   the newcomer's second token, the prompt's cache has to travel, at 50 GB per second.
+# Suppose sixteen users are decoding, with 8,192 tokens each. By the formula, a step takes $(16 + 16
+# \cdot 1.07) / 3.35 = 9.9$ ms. Now a newcomer sends a prompt of 8,192 tokens, whose arithmetic
+# takes $8192 \cdot 0.0162 = 133$ ms.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Let the room order the four, once for the newcomer and once for the others, before
-# the picture comes.
-
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws the newcomer's timeline on four servers, and computes both waits
-step, alone = (16 * cache + 16) / 3.35, 8192 * 16 / 989  # ms: 16 users' step, the whole prompt
-together = (8192 + 16) * 16 / 989  # ms: the prompt and the users' tokens in one step
-room = int(step * 989 / 16)  # tokens that the arithmetic has time for in the users' step
-chunks, travel = math.ceil(8192 / (room - 16)), 1000 * cache / 50
-users, prompt, network = RULE, PALE, GROUND
-their_steps = [(i * step, step, users, "") for i in range(20)]
-lanes = {  # way -> boxes (start, width, colour, text), first token, longest wait of the others
-    "whole batch": (
-        [*their_steps, (20 * step, alone, prompt, "prompt")],
-        20 * step + alone,
-        step,
-    ),
-    "continuous": ([(0, together, prompt, "prompt, 16 tokens")], together, together),
-    "in chunks": ([(i * step, step, prompt, "") for i in range(chunks)], chunks * step, step),
-    "separate:\nprompts": (
-        [(0, alone, prompt, "prompt"), (alone, travel, network, "")],
-        alone,  # the second token waits for the cache
-        step,
-    ),
-    "tokens": (their_steps, None, step),
-}
-figure, ax = plt.subplots(figsize=(11, 5.6))
-for y, (boxes, first, wait) in enumerate(lanes.values()):
-    for start, width, color, text in boxes:
-        ax.barh(y, width, left=start, height=0.56, color=color, edgecolor=INK, lw=0.8)
-        ax.text(start + width / 2, y, text, ha="center", va="center", fontsize=14)
-    if first is not None:
-        waits = f"others wait {wait:.1f} ms" if wait < 100 else f"others wait {wait:.0f} ms"
-        end = max(start + width for start, width, _, _ in boxes)
-        ax.text(end + 4, y, f"first token: {first:.0f} ms\n{waits}", va="center", fontsize=14)
-for start in range(chunks):  # the users' tokens are in each step
-    ax.barh(2.21, step, left=start * step, height=0.14, color=users, edgecolor=INK, lw=0.8)
-for x, y, text in (
-    (10 * step, 0, "20 steps of 16 users"),
-    (chunks * step / 2, 2, f"{chunks} chunks, 16 tokens with each"),
-    (alone + travel / 2, 3, "its cache travels"),
-    (10 * step, 4, "16 users, undisturbed"),
-):
-    ax.text(x, y - 0.31, text, ha="center", va="bottom", fontsize=13)
-ax.set_yticks(range(5), lanes, fontsize=14)
-ax.set(xlim=(0, 430), ylim=(4.4, -0.7), xlabel="ms since the prompt arrived")
-ax.set_title("In chunks, a prompt rides along while the others go on", fontsize=18)
-plt.show()
-
-assert (round(step, 1), round(alone), room, chunks) == (9.9, 133, 612, 14)
-firsts = [round(first) for _, first, _ in lanes.values() if first is not None]
-assert firsts == [331, 133, 139, 133] and round(travel) == 21 and round(together) == 133
-assert round(chunks * step - together) == 6
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: five timelines, computed. Whole batch: 20 steps of 16 users, then the prompt; the first
-# token comes after 331 ms. Continuous: the prompt and 16 tokens at once, 133 ms. In chunks: 14
-# steps, each with a thin strip of the users' tokens; 139 ms. Separate machines: the prompt, 133 ms,
-# then its travelling cache, and below them the users' steps, undisturbed.*
+# One minute. Ask the room who should wait: the newcomer, or the sixteen?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# With continuous batching, nobody else gets a token for 133 ms. Chunks cost the newcomer 6 ms more,
-# and the others still get a token every 9.9 ms. So they do with separate machines, which take a
-# second GPU, and where the newcomer's second token waits 21 ms for the cache. (We assume that
-# computing and carrying overlap, and leave out the prompt's own attention. It would add some 18 ms
-# on each server, and make the steps of the last chunks 12 ms long.)
+# ### Whole batches and empty slots
+#
+# The simplest server takes sixteen users, answers all of them, and only then takes others. But when
+# an answer ends, its place in the batch, its **slot**, stays empty until the longest ends (Yu et
+# al., 2022). Suppose the longest answer needs 20 more tokens, the others end evenly before it, and
+# each step computes the empty slots as well. Then almost half of the slots are empty on average,
+# and as much of the throughput is lost. The newcomer waits $20 \cdot 9.9 + 133 = 331$ ms.
+#
+# ### Continuous batching
+#
+# Why not fill a slot as soon as it is free? In **continuous batching**, users join and leave
+# between any two steps (Yu et al., 2022). The next step reads the newcomer's whole prompt, so the
+# first token comes after 133 ms. But a step ends for all its users at once. The sixteen, who are
+# used to a token every 9.9 ms, also have to wait for 133 ms.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Let the room find the fault of each server before you name the next.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Chunked prefill
+#
+# So the prompt should come in pieces, but of which size? In the 9.90 ms that a step takes to carry
+# parameters and caches, the arithmetic has time for $9.90 / 0.01618 = 612$ tokens. The users need
+# 16 of them, so 596 tokens of the prompt can ride along at no cost. In such **chunks** (Agrawal et
+# al., 2023) the prompt takes 14 steps or 139 ms, and the others keep their 9.9 ms.
+#
+# ### Separate machines
+#
+# Reading needs arithmetic and writing needs memory, so each can also get a machine of its own
+# (DeepSeek-AI, 2024), chosen and split for it. Then neither delays the other. But before the
+# newcomer's second token the prompt's cache has to travel, 21 ms at 50 GB per second.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Let them compute 612 from the two times of the opening, and then the 14 chunks.
+
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws what the sixteen users and the newcomer get on four servers, and computes both waits
+def draw_server(ax, title, rows, newcomer, notes):
+    """Rows of (starts, width) of the users' steps, and the newcomer's (start, width, color)."""
+    for y, (starts, width) in enumerate(rows):
+        for start in starts:
+            box(ax, start, y, width, 0.8, RULE, lw=0.4)
+    for start, width, color in newcomer:
+        box(ax, start, 18, width, 3.4, color, lw=0.6)
+    for x, y, text in notes:
+        ax.text(x, y, text, ha="center", va="center", fontsize=13)
+    ax.set(xlim=(0, 360), ylim=(21.6, -0.5), yticks=[8, 19.7], yticklabels=["16 users", "newcomer"])
+    ax.set_title(title, fontsize=15)
+    ax.tick_params(labelsize=13, length=0)
+
+
+def steps_from(start, width):
+    """The starts of steps of this width until the end of the picture."""
+    return [start + i * width for i in range(math.ceil((360 - start) / width))]
+
+
+step, alone = (16 * cache + 16) / 3.35, 8192 * 16 / 989  # ms: 16 users' step, the whole prompt
+together = (8192 + 16) * 16 / 989  # ms: the prompt and the users' tokens in one step
+later, single = (17 * cache + 16) / 3.35, (cache + 16) / 3.35  # ms: 17 users' step, one user's
+room = int(step * 989 / 16)  # tokens that the arithmetic has time for in the users' step
+chunks, travel = math.ceil(8192 / (room - 16)), 1000 * cache / 50
+needs = [math.ceil(20 * user / 16) for user in range(16, 0, -1)]  # further tokens of each user
+first = 20 * step + alone
+figure, axes = plt.subplots(2, 2, figsize=(11, 7.4), sharex=True, sharey=True)
+on_prompt = (alone / 2, 19.7, "prompt")
+title = f"Whole batch: first token {first:.0f} ms, others {step:.1f}"
+in_batch = [([i * step for i in range(need)], step) for need in needs]
+answer = [(x, single, RULE) for x in steps_from(first, single)]
+notes = [(150, 12.5, "empty slots"), (20 * step + alone / 2, 19.7, "prompt")]
+draw_server(axes[0, 0], title, in_batch, [(20 * step, alone, PALE), *answer], notes)
+for ax, title, width, count, note in (
+    (
+        axes[0, 1],
+        f"Continuous: first {together:.0f}, others {together:.0f}",
+        together,
+        1,
+        on_prompt,
+    ),
+    (
+        axes[1, 0],
+        f"In chunks: first {chunks * step:.0f}, others {step:.1f}",
+        step,
+        chunks,
+        (chunks * step / 2, 17, f"prompt in {chunks} chunks"),
+    ),
+):
+    starts = [i * width for i in range(count)]
+    after = steps_from(count * width, later)
+    newcomer = [*((x, width, PALE) for x in starts), *((x, later, RULE) for x in after)]
+    draw_server(ax, title, [(starts, width)] * 16, newcomer, [note])
+    for y in range(16):
+        for start in after:
+            box(ax, start, y, later, 0.8, RULE, lw=0.4)
+title = f"Separate: first {alone:.0f}, others {step:.1f}"
+answer = [(x, later, RULE) for x in steps_from(alone + travel, later)]
+newcomer = [(0, alone, PALE), (alone, travel, GROUND), *answer]
+notes = [on_prompt, (alone + travel / 2, 17, "its cache travels")]
+draw_server(axes[1, 1], title, [(steps_from(0, step), step)] * 16, newcomer, notes)
+for ax in axes[1]:
+    ax.set_xlabel("ms since the prompt arrived", fontsize=13)
+figure.suptitle("In chunks a prompt rides along, and the others go on", fontsize=18)
+plt.show()
+
+empty = 1 - sum(needs) / (16 * 20)
+assert (round(step, 1), round(alone), room, chunks) == (9.9, 133, 612, 14) and round(
+    empty, 2
+) == 0.45
+assert (round(first), round(together), round(chunks * step), round(travel)) == (331, 133, 139, 21)
+assert round(16 / 989, 5) == 0.01618 and round(9.9 / 0.01618) == 612
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: four servers, computed, with a thin row for each of 16 users and a thick one for the
+# newcomer; steps that write are dark, those that read are pale. Whole batch: the rows end one by
+# one, then the prompt is read. Continuous: all wait during one long step. In chunks: the prompt has
+# 14 short steps. Separate: one long step, then the cache travels.*
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Which server is best? Compared with continuous batching, chunks cost the newcomer 6 ms and save
+# the others a pause of 133. Separate machines save both, for the price of a second GPU. All of this
+# leaves out the prompt's own attention, which adds some 18 ms everywhere and makes the steps of the
+# last chunks 12 ms long.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask who pays on each server, and with what.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# A single user can fill the room as well. In **speculative decoding** a small model guesses some
-# tokens, and the large one checks them in one step. It keeps the guesses up to the first that it
-# rejects, which it replaces. With the right rule for this, the answers keep their distribution
-# (Leviathan et al., 2023). If two of four guesses are right, and the small model has a tenth of the
-# parameters, three tokens take 6.7 ms rather than 14.3, without the caches. **A step that waits for
-# memory has room for more tokens.**
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### Room for more caches
+#
+# Nobody knows in advance how long an answer will be, so a simple server reserves memory for the
+# longest. A **paged cache** lies in pages of a few tokens anywhere in memory, with a table of where
+# they are, and takes a page only when it is needed (Kwon et al., 2023). Prompts that begin alike
+# can even share pages (**prefix caching**). And **quantisation** to 1 byte per number turns the
+# parameters' 4.8 ms into 2.4, and fits twice as many tokens into a cache. (What it costs in
+# quality, we did not test.)
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Speculative decoding
+#
+# A single user's step also has room for more tokens, but where do they come from? In **speculative
+# decoding** a small model guesses the next four, and the large one checks them in one step, as if
+# they were a prompt. If the small model has a tenth of the parameters, this takes $4 \cdot 0.48 +
+# 4.8 = 6.7$ ms, without the caches. Suppose the first two guesses are right and the third is wrong.
+# The check has already computed the large model's own token in its place, so three tokens take 6.7
+# ms rather than 14.3. With the right rule for keeping guesses, the answers keep their distribution
+# (Leviathan et al., 2023). **A step that waits for memory has room for more tokens.**
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the time of three tokens, one by one and with guesses
 guess, full = 1.6 / 3.35, 16 / 3.35  # ms: a tenth of the parameters, and all
 lanes = {
-    "one by one": [(full, RULE, f"token {i}") for i in (1, 2, 3)],
-    "with guesses": [(guess, GROUND, "")] * 4 + [(full, RULE, "check: 3 tokens")],
+    "one by one": [(full, RULE, f"writes token {i}") for i in (1, 2, 3)],
+    "with guesses": [(guess, GROUND, str(i)) for i in (1, 2, 3, 4)]
+    + [(full, RULE, "checks 1, 2, 3, 4:\nkeeps 1 and 2, writes 3")],
 }
-figure, ax = plt.subplots(figsize=(11, 2.5))
+figure, ax = plt.subplots(figsize=(11, 2.9))
 for y, boxes in enumerate(lanes.values()):
     start = 0.0
     for width, color, text in boxes:
-        ax.barh(y, width, left=start, height=0.6, color=color, edgecolor=INK, lw=1)
-        ax.text(start + width / 2, y, text, ha="center", va="center", fontsize=14)
+        box(ax, start, y - 0.35, width, 0.7, color, text)
         start += width
     ax.text(start + 0.15, y, f"{start:.1f} ms", va="center", fontsize=14)
 ax.set_yticks(range(2), lanes, fontsize=14)
 ax.set(xlim=(0, 16.5), ylim=(1.5, -0.5), xlabel="ms")
-ax.set_title("Four quick guesses and one check, and two of the guesses are kept", fontsize=18)
+ax.set_title("Four quick guesses and one check give three tokens", fontsize=18)
 plt.show()
 assert (round(3 * full, 1), round(4 * guess + full, 1)) == (14.3, 6.7)
-assert round(full * 989 / 16) == 295 and round(full * 786 / 16) == 235
+assert round(guess, 2) == 0.48 and round(full * 989 / 16) == 295
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two timelines. One by one, three steps of the large model make three tokens in 14.3 ms.
-# With guesses, four narrow boxes of the small model and one step of the large one, which checks
-# them, make three tokens in 6.7 ms.*
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# A server can also carry less. **Quantisation** stores a parameter in 1 byte rather than 2, so the
-# 4.8 ms become 2.4. (What it costs in quality, we did not test.)
-# **Prefix caching** keeps the cache of a prompt that many users share, so that it is computed only
-# once (Kwon et al., 2023).
+# *Figure: two timelines. One by one, three steps write three tokens in 14.3 ms. With guesses, four
+# narrow boxes and one step, which keeps two guesses and writes the third token, take 6.7 ms.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. When the first guess is wrong, the small model's time is lost. Then ask why guesses
+# Two minutes. When the first guess is wrong, the small model's time is lost. Then ask why guesses
 # gain little for 300 users with short caches: no arithmetic is to spare.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -982,19 +1015,13 @@ figure.suptitle("Sentences, heads or tokens can be split", fontsize=18)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: three panels with two ranks each, and for each rank a batch of four sentences and a layer
-# of four heads. Data parallel: each rank has two sentences and the whole layer. Tensor parallel:
-# all sentences and two heads. Context parallel: half the tokens of each sentence and the whole
-# layer.*
+# *Figure: a batch of four sentences and a layer of four heads, on two ranks. Data parallel: each
+# has two sentences. Tensor parallel: two heads. Context parallel: half of each sentence.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# All of these run with two or three processes on this machine, the last one below, the others in
-# *Going further*. The processes run the same program and exchange messages through
-# `torch.distributed`. Each has a number, its **rank**, and in an **all-reduce** each brings a
-# tensor and leaves with the sum.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# (**Pipeline parallel**, which we leave out, gives each machine a part of the layers.)
+# All of these run on this machine, the last one below, the others in *Going further*. The processes
+# run the same program, each with a number, its **rank**. In an **all-reduce** each brings a tensor
+# and leaves with the sum of all.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. First ask, without the picture, what two machines could each do; 'half of the layers'
@@ -1005,35 +1032,28 @@ plt.show()
 # ## Data parallel: split the batch
 #
 # The simplest way gives each process its own sentences. An all-reduce adds up the gradients, and
-# all take the same step.
-#
-# But by which number should a process divide its losses? Suppose rank 0 has three real tokens with
-# losses 1, 1, 1, and rank 1 has one, with loss 5, and padding. If each divides by its own tokens,
-# the mean of the two means is 3. The mean of all four is 2, because now the token of rank 1 counts
-# no more than one of rank 0. **So each process divides its sum by the number of all tokens, and the
-# gradients are only added up.** (Where a library averages them, each process first multiplies by
-# the number of processes.)
+# all take the same step. There is one trap: where sentences differ in length, the mean of the
+# processes' mean losses is not the mean over all tokens. **So each process divides its sum by the
+# number of all tokens, and the gradients are only added up** (*Unequal numbers of tokens*).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask what has to be added up: as many numbers as there are parameters. Ask how much
-# the fourth token counts before you say it; many say 'as much'. No error message reports this bug:
-# training on two machines is only a little different from training on one. It runs in *Going
-# further*.
+# One minute. Ask what has to be added up: as many numbers as there are parameters. No error message
+# reports the trap: training on two machines is only a little different from training on one.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Tensor parallel: split the heads
 #
 # Heads work apart until $W_o$, so rank 0 can take some of them and rank 1 the rest, while all
-# tokens go to both (Shoeybi et al., 2019). But what about $W_o$, which mixes the heads? By hand:
-# two heads of one number each give $h = (2, 3)$ for a token, and $W_o = (10, 100)^\top$, so one
-# process computes $2 \cdot 10 + 3 \cdot 100 = 320$. If rank 0 has the first head and the first row
-# of $W_o$, it gets 20, rank 1 gets 300, and one all-reduce makes 320. In general
+# tokens go to both (Shoeybi et al., 2019). But what about $W_o$, which mixes the heads? Suppose two
+# heads of one number each give $h = (2, 3)$ for a token, and $W_o = (10, 100)^\top$, so one process
+# computes $2 \cdot 10 + 3 \cdot 100 = 320$. With the first head and the first row of $W_o$, rank 0
+# gets 20. Rank 1 gets 300, and one all-reduce makes 320. In general
 #
 # $$\text{concat}(h_1, h_2)\, W_o = h_1 W_o^{(1)} + h_2 W_o^{(2)}$$
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# The FFN is split in the same way, with hidden units in place of heads. **So a layer needs two
-# all-reduces forward**, and two more backward, for the gradients of the inputs.
+# The feed-forward network (FFN) is split in the same way, by its hidden units. **So a layer needs
+# two all-reduces forward**, and two more backward, for the gradients of the inputs.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Before the last sentence ask which part of $W_o$ each rank needs. Someone sends the
@@ -1044,9 +1064,9 @@ plt.show()
 # ## Context parallel: split the sequence
 #
 # A single novel offers no second sentence to give away, so rank 0 gets the first half of its tokens
-# and rank 1 the second. FFNs, norms and projections work token by token, but attention must see all
-# keys. Take the three numbers again: scores $\ln 1, \ln 2, \ln 4$ and values $7, 14, 0$. Each rank
-# first attends to its own keys:
+# and rank 1 the second. The FFN and the projections work token by token, but attention must see all
+# keys. Take the scores $\ln 1, \ln 2, \ln 4$ and values $7, 14, 0$ again. Each rank first attends
+# to its own keys:
 #
 # | | sum of $e^a$ | output |
 # |---|---|---|
@@ -1063,8 +1083,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Merge partial results
 #
-# Each part returns its output and the logarithm of its sum, because the sum itself may be infinite.
-# The merging weights are then a softmax of the logarithms:
+# Each part returns its output and the logarithm of its sum, since the sum itself may be infinite.
+# The weights are then a softmax of the logarithms:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -1132,13 +1152,11 @@ drawn = [sum(map(at_process, range(4), each), going_round) for each in met]
 Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=True)])
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four steps, with four processes in a square. Queries Q0 to Q3 stay. The cards of keys and
-# values, K0 V0 to K3 V3, go on clockwise. With each step, one of the four places in a process's bar
-# fills, until all are full.*
+# *Figure: four steps, with four processes in a square. Queries stay, while the cards of keys and
+# values go on clockwise, and each step fills one of four places in a process's bar.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With many processes the keys and values go round a **ring** (Liu et al., 2023). In each step, a
-# process attends to the chunk that it holds, sends it on and receives the next. After $P - 1$
+# With many processes the keys and values go round a **ring** (Liu et al., 2023). After $P - 1$
 # exchanges, each of $P$ processes has met all chunks. (The loop below makes one more, which brings
 # them home.)
 
@@ -1149,11 +1167,17 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Send and receive on three processes
 #
-# In a real ring each process sends its chunk by `isend` and receives another by `irecv`. With a
-# causal mask, a chunk of the future is passed on unread, so rank 0 has the least work:
+# In the code, each process does three things in each step:
+#
+# 1. attend to the keys and values that are here;
+# 2. send them to the next process (`isend`), and receive others from the one before (`irecv`);
+# 3. wait for both, and go on with those that have come.
+#
+# `batch_isend_irecv` starts all messages at once, so they cannot block each other. With a causal
+# mask, a chunk of the future is passed on unread, so rank 0 has the least work.
 
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "subslide"}
 def causal_ring(queries, keys, values):  # chunks, (s, d) or (s, V), all of one s
     rank, P, parts = dist.get_rank(), dist.get_world_size(), []
     for step in range(P):
@@ -1161,7 +1185,7 @@ def causal_ring(queries, keys, values):  # chunks, (s, d) or (s, V), all of one 
         if owner <= rank:  # not the future
             mask = causal_mask(len(queries)) if owner == rank else None
             parts.append(plain_partial_attention(queries, keys, values, mask))
-        got = [torch.empty_like(X) for X in (keys, values)]
+        got = [torch.empty_like(X) for X in (keys, values)]  # room for what comes
         moves = [dist.P2POp(dist.isend, X, (rank + 1) % P) for X in (keys, values)]
         moves += [dist.P2POp(dist.irecv, X, (rank - 1) % P) for X in got]
         for move in dist.batch_isend_irecv(moves):
@@ -1182,10 +1206,6 @@ whole = dot_product_attention(*torch.randn(3, 12, 5), is_causal=True)
 apart = (torch.cat(run_processes(my_chunk, 3)) - whole).abs().max()
 print(f"three processes differ from one by {apart:.0e}")
 assert apart < 1e-5
-work = [
-    quarter.sum().item() for quarter in torch.arange(1, 4097).tensor_split(4)
-]  # of *Unequal work under a causal mask*
-assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let them find the lines that send, receive and skip. Ask why nobody deadlocks, though
@@ -1194,55 +1214,106 @@ assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Which split when?
 #
-# All three give the numbers of one process, so what they send decides. Take one layer of Llama 2
-# 7B, with $D = 4096$ and about $12 D^2$ parameters, and train it on 8 GPUs with 8 sentences of $n =
-# 8192$ tokens, $T$ in all. A number has 2 bytes, and an all-reduce sends $\frac74$ of its numbers
-# (*Going further*). So each GPU sends
-#
-# - **batch**: an all-reduce of the gradients, $2 \cdot \frac74 \cdot 12 D^2$ bytes or 672 MiB;
-# - **heads**: four of $T D$ numbers, $2 \cdot 4 \cdot \frac74\, T D$ bytes or 3,584 MiB;
-# - **sequence**: $\frac28\, T D$ numbers in each of 22 steps of the ring (7 forward; 7 backward and
-#   8 for gradients), $2 \cdot 22 \cdot \frac28\, T D$ bytes or 2,816 MiB, and those 672 MiB.
+# All three give the numbers of one process, so what they send decides. By published speeds, the
+# GPUs within a server exchange 450 GB per second, and servers 50. So split the **heads within a
+# server**, because their outputs are sent for every token, and the next product waits for them.
+# Split the **batch between servers**, because gradients are sent only once per step, however many
+# sentences it has. Split the **sequence** when a single one does not fit.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws two servers, which split the batch, with four GPUs each, which split the heads
+figure, ax = plt.subplots(figsize=(11, 3.4))
+for server, x in ((0, 0.0), (1, 6.2)):
+    box(ax, x, 0, 5, 2.5, GROUND, lw=1.5)
+    ax.plot([x + 0.7, x + 4.3], [0.85, 0.85], color=INK, lw=9, zorder=2)
+    for gpu in range(4):
+        box(ax, x + 0.2 + 1.2 * gpu, 0.4, 1, 0.9, RULE, f"heads\n{8 * gpu}–{8 * gpu + 7}", zorder=3)
+    sentences = f"server {server + 1}: sentences {1 + 4 * server} to {4 + 4 * server}"
+    ax.text(x + 2.5, 2.1, sentences, ha="center", va="center", fontsize=15)
+    ax.text(x + 2.5, 1.6, "outputs, for every token", ha="center", va="center", fontsize=13)
+ax.plot([5, 6.2], [1.25, 1.25], color=INK, lw=1.5)
+ax.text(5.6, -0.35, "gradients, once per step", ha="center", va="center", fontsize=13)
+ax.plot([5.6, 5.6], [-0.15, 1.2], color=FAINT, lw=0.8, ls=":")
+ax.set(xlim=(-0.2, 11.4), ylim=(-0.6, 2.6))
+ax.axis("off")
+ax.set_title("Heads over the fast network, the batch over the slow one", fontsize=18)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two servers, each with four of eight sentences and four GPUs of eight heads each. A thick
+# line joins the GPUs of a server, a thin one the servers.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Let the room derive the first line, and show the others.
+# Two minutes. Ask first which of the two networks should carry what is sent for every token.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Computing, every token with every token, takes $72 D^2 + 12\,nD$ operations per token. Shared by 8
-# GPUs, this makes 13 ms at the published speed. How many times as long does sending take?
+# ### One split, slowly
 #
-# | split | choose it when | sending / computing in a server, 450 GB/s | between servers, 50 GB/s |
+# Take one layer of Llama 2 7B, with $D = 4096$ and about $12 D^2$ or 201 million parameters. Eight
+# GPUs, each in a server of its own, train it on a batch of 8 sentences of 8,192 tokens, one each.
+#
+# **Sending.** A GPU has a gradient of 2 bytes for each parameter, 403 MB in all. In an all-reduce
+# among eight it sends $\frac74$ of them (*How much each way sends*), or 705 MB, which takes 14.1 ms
+# at 50 GB per second.
+#
+# **Computing.** Per parameter, a token takes 2 operations forward and 4 backward, 1.2 billion in
+# all, and attention to every token adds 0.4 billion. So a GPU's 8,192 tokens take 13 trillion
+# operations, or 13.3 ms at 989 trillion per second.
+#
+# So sending takes 14.1 / 13.3 = 1.06 times as long as computing. (At the 786 trillion that we
+# measured, computing is slower, and the ratio is 0.84.)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Let the room compute the 705 MB, then the 14 ms, and guess whether computing takes
+# longer.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The three splits beside each other
+#
+# The same division for each split gives, for sending / computing:
+#
+# | split | choose it when | within a server, 450 GB/s | between servers, 50 GB/s |
 # |---|---|---|---|
 # | batch | the model fits, but training takes too long | 0.12 | 1.06 |
 # | heads | a layer does not fit, or a token must come sooner | 0.63 | 5.63 |
 # | sequence | one sequence does not fit | 0.61 | 5.48 |
 #
-# So split the heads within a server, and the batch between servers. A larger batch helps mainly
-# data parallel, which sends the same gradients for more work: with 128 sentences its 1.06 falls to
-# 0.07.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# In decoding, splitting heads and hidden units makes the token come sooner: with one key-value head
-# of Llama 3.1 8B on each of 8 GPUs, a user's 5.1 ms could fall to 0.6, plus the time of two
-# all-reduces per layer. With 16 GPUs, each of the 8 heads is stored on two of them. Then a GPU has
-# half as many parameters but as much cache as before, and about 0.34 ms are left.
+# With 128 sentences the batch's 1.06 falls to 0.07, because the same gradients are sent for more
+# work, while the other two stay above 4. Below 1, sending *may* be hidden by computing: gradients
+# can travel while earlier layers are still at work.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the table
+# Checks the split that was derived, and the table
 layer, shares = LayerShape(num_hiddens=4096, num_tokens=8192, batch_size=8), []
 sent = bytes_per_layer(layer, num_processes=8)
 sent["context"] += sent["data"]  # its gradients are averaged as well
 assert [numbers / 2**20 for numbers in sent.values()] == [672, 3584, 3488]
+assert round(12 * 4096**2 / 1e6) == 201 and round(2 * 12 * 4096**2 / 1e6) == 403
+assert round(sent["data"] / 1e6) == 705 and round(sent["data"] / 50e6, 1) == 14.1
+per_token = 6 * 12 * 4096**2, 12 * 8192 * 4096  # operations with parameters, and in attention
+assert [round(each / 1e9, 1) for each in per_token] == [1.2, 0.4]
+assert round(8192 * sum(per_token) / 1e12) == 13
 for speed in (450e9, 50e9):
     each = layer_times(layer, 8, flops_per_second=989e12, bytes_per_second=speed)
     data, tensor, context = (time.moving / time.computing for time in each.values())
     shares += [round(share, 2) for share in (data, tensor, context + data)]
-assert shares == [0.12, 0.63, 0.61, 1.06, 5.63, 5.48] and round(ms[1, 8192] / 8, 1) == 0.6
-assert round((16 / 16 + cache / 8) / 3.35, 2) == 0.34 and round(1000 * each["data"].computing) == 13
+assert shares == [0.12, 0.63, 0.61, 1.06, 5.63, 5.48]
+assert round(1000 * each["data"].computing, 1) == 13.3 and round(786 / 989 * data, 2) == 0.84
+layer = LayerShape(num_hiddens=4096, num_tokens=8192, batch_size=128)
+each = layer_times(layer, 8, flops_per_second=989e12, bytes_per_second=50e9)
+data, tensor, context = (time.moving / time.computing for time in each.values())
+assert round(data, 2) == 0.07 and min(tensor, context + data) > 4
+assert round(ms[1, 8192] / 8, 1) == 0.6
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask for each row whom it helps. The rule of thumb: heads within a server, the batch
-# between servers, the sequence when one is too long.
+# Two minutes. Ask for each row whom it helps. 'Tensor is slow, data is fine' is what most have
+# read. It is right for larger batches, as the sentence below the table shows.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **When the model decodes**, which split helps a single user of Llama 3.1 8B, who waits 5.1 ms for
+# a token? Splitting the batch gains nothing, because each GPU still carries all parameters. If 8
+# GPUs split the heads and hidden units, each carries an eighth of the parameters and one of the 8
+# key-value heads. The 5.1 ms could fall to 0.6, plus the time of two all-reduces per layer.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
@@ -1250,13 +1321,11 @@ assert round((16 / 16 + cache / 8) / 3.35, 2) == 0.34 and round(1000 * each["dat
 # - Computing or carrying: the longer of the two times decides. Fused prefill of long texts is
 #   compute-bound, and decoding memory-bound, if few or no heads share a cache.
 # - A softmax can be read in pieces, because a new maximum rescales the sum and the unnormalised
-#   output by the same factor. Tiles never hold the matrix, so memory grows like $n$, though time
-#   still grows like $n^2$.
-# - The next token takes (parameters + B · cache) / (bytes per second), so a further user adds the
-#   time of one more cache.
-# - Training can split the batch (and send gradients), the heads (outputs and gradients of inputs)
-#   or the sequence (keys, values and gradients). Two or three processes gave the numbers of one, up
-#   to rounding.
+#   output by one factor. So memory grows like $n$, though time still grows like $n^2$.
+# - The next token takes (parameters + B · cache) / (bytes per second). While the memory is busy,
+#   the arithmetic has room for more tokens: of users, of a prompt, or of guesses.
+# - Training can split the batch, the heads or the sequence. Two or three processes gave the numbers
+#   of one, up to rounding.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Chapter 11 shows how today's models make the cache smaller.
@@ -1267,8 +1336,7 @@ assert round((16 / 16 + cache / 8) / 3.35, 2) == 0.34 and round(1000 * each["dat
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
 #
-# `check`, `hint` and `solution` work as for exercise 10.3 above. (10.2, 10.6 and 10.7 are in *Going
-# further*.)
+# 10.3 was above; 10.2, 10.6 and 10.7 are in *Going further*.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **10.1** · by hand
@@ -1282,7 +1350,7 @@ assert round((16 / 16 + cache / 8) / 3.35, 2) == 0.34 and round(1000 * each["dat
 # **10.4** · find the bug
 #
 # `by_tiles` should give softmax(q · k / √d) v for queries (Q, d), keys (K, d) and values (K, V),
-# and look at `block_size` keys at a time: it makes no tensor with the scores of more keys. Scores
+# and hold the scores of only `block_size` keys at a time. Scores
 # may lie anywhere, from -9,000 to 1,000, and the last tile may be short. Its author tried four keys
 # in tiles of two, with scores just below 0, and it was right. Correct its three bugs.
 
@@ -1298,24 +1366,20 @@ assert round((16 / 16 + cache / 8) / 3.35, 2) == 0.34 and round(1000 * each["dat
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
 #
-# These sections can be read in any order, except that *When is the network the limit?* needs the
-# one before it. Exercises 10.2, 10.6 and 10.7 follow them.
+# These sections can be read in any order, and exercises follow them.
 #
-# - *The backward pass*, 1 minute: weights computed twice.
-# - *Queries that share a cache*, 1 minute: nearer to the ridge.
+# - *The backward pass*, 1 minute.
 # - *Unequal numbers of tokens*, 4 minutes: a bug that no error reports.
 # - *Tensor parallel on two processes*, 4 minutes: the split heads, run.
-# - *Unequal work under a causal mask*, 1 minute: which chunks to pair.
-# - *Measured on an H100*, 5 minutes: how near to the roof.
-# - *How much each way sends*, 2 minutes: the traffic of a training step.
-# - *When is the network the limit?*, 2 minutes: sending against computing.
+# - *Measured on an H100*, 3 minutes: how near to the roof.
+# - *How much each way sends*, 2 minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The backward pass
 #
-# *1 minute.* The gradient needs the weights again. Since the kernel never kept them, it computes
-# them again, tile by tile. For this it keeps, besides inputs and output, one number per query: $L =
-# m + \ln Z$. As $e^L = e^m Z$ is the sum of all $e^{a_j}$, each weight is $e^{a - L}$.
+# *1 minute.* The gradient needs the weights, which the kernel never kept. So it computes them
+# again, tile by tile, from one number per query that it did keep: $L = m + \ln Z$. As $e^L = e^m Z$
+# is the sum of all $e^{a_j}$, each weight is $e^{a - L}$.
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 # Prints memory and time of the forward and the backward pass together
@@ -1327,31 +1391,19 @@ assert min(measured[kind][4][1] for kind in ("plain", "tiles")) > 3 * measured["
 assert measured["plain"][4][2] > measured["fused"][4][2]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The kernel does more arithmetic than plain attention, and still it took less time here. Our own
-# tiles save memory only in the forward pass, because autograd keeps every tile for the backward
-# pass.
+# The kernel does more arithmetic than plain attention, and still took less time here. Our own tiles
+# save memory only forward, because autograd keeps every tile for the backward pass.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask before the slide how a kernel gets at weights that it never kept. The numbers are
 # those of the run shown; read them from the slide.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Queries that share a cache
-#
-# *1 minute.* A head with a cache of its own has an intensity of 1 in decoding. In Llama 3.1 8B,
-# each number of the cache serves four queries, which makes 4. In DeepSeek-V3, in the absorbed form
-# of chapter 11, all 128 heads share one row of 576 numbers per token. For each row, each head does
-# $2 \cdot 576$ operations for the score and $2 \cdot 512$ for the value, while 1,152 bytes are
-# carried. This makes 242, near the ridge: 295 by the data sheet, and 235 at the speed of a product
-# that we measured on an H100. Two queries at once make 484, right of both.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Unequal numbers of tokens
 #
-# *4 minutes.* Here is the trap of data parallel training, on two processes. One parameter $w = 1$
-# multiplies every loss, so its gradient is the mean loss. Each process divides by its own tokens,
-# or they first count them `together`. (`run_processes` calls a function in new processes and
-# returns their results.)
+# *4 minutes.* Rank 0 has three real tokens with losses 1, 1, 1, and rank 1 has one, with loss 5,
+# and padding. One parameter $w = 1$ multiplies every loss, so its gradient is the mean loss. Each
+# process divides by its own tokens, or they first count them `together`.
 
 
 # %% slideshow={"slide_type": "-"}
@@ -1371,7 +1423,7 @@ for together in (False, True):
     print(f"together: {together!s:5}  gradients {run_processes(my_gradient, 2, together=together)}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The mean of the means is 3, and the mean of all four losses is 2.
+# The mean of the means is 3, and the mean of all four losses 2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask before the run which of the two gradients each version gives. No error message
@@ -1380,8 +1432,7 @@ for together in (False, True):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Tensor parallel on two processes
 #
-# *4 minutes.* A rank needs only some columns of the first matrices, and the same rows of the last
-# one:
+# *4 minutes.* Here is the split of *Tensor parallel*, drawn and run:
 
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
@@ -1427,13 +1478,12 @@ ax.set_title("Columns first, then rows: one all-reduce for two matrices", fontsi
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two rows, rank 0 and rank 1. In both, X goes to half of the columns of W_q, W_k and W_v;
-# these heads attend; then comes half of the rows of W_o. An all-reduce joins both rows. The FFN
-# follows in the same way: columns of W_1, the ReLU, rows of W_2, a second all-reduce.*
+# *Figure: in both ranks X goes to half of the columns of W_q, W_k and W_v; these heads attend; then
+# comes half of the rows of W_o. An all-reduce joins the ranks. The FFN follows in the same way.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The FFN's hidden units can be split like heads because the ReLU works unit by unit. In code, every
-# process uses the columns `mine` of $W_q$, $W_k$ and $W_v$, and the rows `mine` of $W_o$:
+# Hidden units can be split like heads because the ReLU works unit by unit. In code, every process
+# uses the columns `mine` of $W_q$, $W_k$ and $W_v$, and the rows `mine` of $W_o$:
 
 
 # %% slideshow={"slide_type": "-"}
@@ -1455,7 +1505,7 @@ for rank, half in enumerate(halves):
     print(f"rank {rank} of 2 differs from one process by {(half - whole).abs().max():.0e}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The differences are rounding. Each process sends the outputs of all tokens, and no parameters.
+# The differences are rounding. The processes send outputs of all tokens, and no parameters.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. Ask why not rows first: then the ReLU, or the softmax, would need the sum, which is
@@ -1464,67 +1514,25 @@ for rank, half in enumerate(halves):
 # package's tests compare it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Unequal work under a causal mask
-#
-# *1 minute.* With a causal mask, later queries see more keys, so the four quarters of a sequence
-# have work in the ratio 1 : 3 : 5 : 7. If rank 1 has the last two, its work is three times that of
-# rank 0, which has to wait. If rank 0 takes quarters 1 and 4 instead, and rank 1 quarters 2 and 3,
-# both have 8. Llama 3 used such pairs when it was trained on long texts (Llama Team, 2024, section
-# 3.3.2).
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Let them draw the triangle and cut it in the middle: $\frac18$ against $\frac38$ of
-# the square. The course's ring keeps the plain halves, because it is meant to be read.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Another way is to exchange heads for tokens before and after attention, by an **all-to-all**
-# (Ulysses, Jacobs et al., 2023).
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Measured on an H100
 #
-# *5 minutes.* A roof is an upper bound, so how near does a real layer come to it? On an H100 a
-# product of two matrices of 8,192 by 8,192 numbers, 2 bytes each, reached 786 trillion operations
-# per second, 79% of the data sheet's 989. Here the course's `MultiHeadAttention`, 1,024 wide, with
-# 16 heads, on one sequence, is compared with it (stored, PyTorch 2.11.0, 27 November 2026):
+# *3 minutes.* The filled marks under the roof are from this run. A product of two matrices of 8,192
+# by 8,192 numbers, 2 bytes each, reached 786 trillion operations per second, 79% of the data
+# sheet's 989. The course's `MultiHeadAttention`, 1,024 wide, with 16 heads, on one sequence, is
+# compared with it (stored, PyTorch 2.11.0, 27 November 2026):
 #
 # | tokens | 1,024 | 2,048 | 4,096 | 8,192 | 16,384 | 32,768 | 65,536 |
 # |---|---|---|---|---|---|---|---|
 # | forward, ms | 0.26 | 0.38 | 0.34 | 1.11 | 2.52 | 9.41 | 37.8 |
 # | share of the product's speed | 6% | 12% | 39% | 39% | 62% | 63% | 61% |
 # | forward and backward | 4% | 7% | 25% | 42% | 52% | 52% | 52% |
-# | causal, forward | 3% | 9% | 26% | 33% | 57% | 61% | 62% |
-# | causal, forward and backward | 2% | 7% | 17% | 31% | 49% | 49% | 51% |
 #
 # **Question.** A layer with 4,096 tokens has eight times the operations of one with 1,024, but its
 # 0.34 ms are hardly more than the other's 0.26. What fills the 0.26 ms?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# (`python -m tests.benchmarks.gpu` made this table, with bfloat16 and CUDA 13.0 on one NVIDIA H100
-# 80GB HBM3. It counts the four projections as well, and with a causal mask only the pairs that are
-# seen.)
-
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws the layer and the product under the H100's roof
-figure, ax = plt.subplots(figsize=(10.5, 3.8))
-intensities = torch.logspace(1, 4.4, 100).tolist()
-ax.loglog(intensities, [h100.attainable(x) / 1e12 for x in intensities], color=FAINT)
-ax.loglog([8192 / 3], [786], "*", color=INK, markersize=14, label="a product, measured")
-for n, ms in {1024: 0.26, 16_384: 2.52, 65_536: 37.8}.items():
-    work = 8 * n * 1024**2 + 4 * n**2 * 1024  # four projections, scores and averages
-    carried = 2 * (12 * n * 1024 + 4 * 1024**2)  # what each step reads and writes, and four weights
-    spot = work / carried, work / ms / 1e9
-    ax.loglog(*spot, "D", color=INK, ms=7, label="a layer, measured" if n == 1024 else "")
-    where = {"xytext": (0, -20), "textcoords": "offset points", "ha": "center"}
-    ax.annotate(f"{n:,} tokens", spot, **where)
-ax.set(xlabel="intensity: operations per byte", ylabel="trillion operations per second")
-ax.set(ylim=(10, 2000), title="With 16,384 tokens a layer reaches half of the roof")
-ax.legend(loc="lower right")
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the roofline of an H100. The product of matrices lies just below the flat top, the layer
-# with 16,384 and 65,536 tokens at half its height, and with 1,024 tokens at a twentieth.*
+# (`python -m tests.benchmarks.gpu` made this table with bfloat16 on one NVIDIA H100 80GB HBM3. It
+# counts the four projections as well.)
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
 # Measures three lengths here, if there is a GPU
@@ -1564,18 +1572,15 @@ else:
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # At the product's speed, the 12.9 billion operations of 1,024 tokens take 0.016 ms, and carrying
-# their numbers takes 0.010 ms. So for most of the 0.26 ms the GPU only waits for the CPU, where
-# Python and PyTorch start one kernel after another.
-#
-# If the starts are the cause, the time must fall without them. In a CUDA graph, the kernels are
-# recorded once and then all started by a single call. On one H200 the forward pass for 1,024 tokens
-# took 0.35 ms without such a graph and 0.04 ms with it, and for 16,384 tokens 2.8 and 2.6 ms.
+# their numbers takes 0.010 ms. For most of the 0.26 ms the GPU waits for the CPU, where Python and
+# PyTorch start one kernel after another. If this is the cause, the time must fall when the kernels
+# are recorded once and started by a single call, in a CUDA graph. On one H200 1,024 tokens took
+# 0.35 ms without such a graph and 0.04 ms with it, and 16,384 tokens 2.8 and 2.6 ms.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# With 16,384 tokens the work is 96 times as much, 1.6 ms at the product's speed, but it took 2.5
-# ms, probably because of the exponentials. An H100 computes at most 3.9 trillion of them per second
-# (Shah et al., 2024), so those of the softmax take 1.1 ms. One after the other, products and
-# exponentials make 2.7 ms, near the measured time. (We did not measure the two apart.)
+# With 16,384 tokens the products would take 1.6 ms. At an H100's 3.9 trillion exponentials per
+# second (Shah et al., 2024), those of the softmax take 1.1 ms. One after the other this makes 2.7
+# ms, near the measured 2.5. (We did not measure the two apart.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the shares of the stored table, and the numbers below it
@@ -1592,8 +1597,6 @@ assert round(2 * (12 * 1024 * 1024 + 4 * 1024**2) / 3.35e9, 3) == 0.010
 assert round(3 * at_product[1024] / 0.04, 1) == 1.2  # forward and backward: 4%
 exponentials = 16 * 16_384**2 / 3.9e9  # ms
 assert round(exponentials, 1) == 1.1 and round(at_product[16_384] + exponentials, 1) == 2.7
-latent = 128 * 2 * (576 + 512) / (2 * 576)  # operations per byte
-assert round(latent) == 242 and round(2 * latent) == 484
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. Take votes: 'products', 'memory', 'something else'. Mostly the GPU waits for the
@@ -1604,92 +1607,45 @@ assert round(latent) == 242 and round(2 * latent) == 484
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How much each way sends
 #
-# *2 minutes.* How much does each of $P$ processes send? In a ring, an all-reduce splits its $N$
-# numbers into $P$ parts, and in each step every process sends one part to the next. After $P - 1$
-# steps each has one part of the whole sum, and after as many again all have all parts (Patarasuk
-# and Yuan, 2009). So each sends
+# *2 minutes.* In a ring, an all-reduce splits its $N$ numbers into $P$ parts, and in each step
+# every process sends one part to the next. After $P - 1$ steps each has one part of the whole sum,
+# and after as many again all have all parts (Patarasuk and Yuan, 2009). So each sends
 #
 # $$2\,\frac{P - 1}P\,N .$$
 #
-# **Question.** How much more does each have to send with 800 processes than with 8?
+# With 8 processes this is 1.75 times their numbers, and with 800 hardly more, 1.998 times. But
+# there are more steps, each with a delay.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Hardly more: with 8 processes each sends 1.75 times its numbers, with 800 processes 1.998 times,
-# and never more than twice. But there are more steps, each with a delay.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The three sizes of *Which split when?* follow from this. Of the $12 D^2$ parameters, $4 D^2$ are
-# in attention and $8 D^2$ in the FFN. Tensor parallel sends none of them. Instead, all processes
-# add a tensor of $T D$ numbers four times, for two outputs and two gradients. This is more than
-# data parallel sends as soon as the batch has more than $3D$ = 12,288 tokens. In context parallel,
-# the gradients make one exchange more than keys and values, until each is back at its owner. With 8
-# key-value heads for 32 heads, the ring's 2,816 MiB become a quarter, 704 MiB.
+# The other lines of the table are counted likewise, for $T$ = 65,536 tokens. Tensor parallel adds a
+# tensor of $T D$ numbers four times, for two outputs and two gradients, which makes 3,758 MB.
+# Context parallel passes on keys and values, $\frac28\, T D$ numbers, 7 times forward and 7 times
+# backward, and their gradients 8 times, because they have to get home. This makes 2,953 MB, beside
+# the 705 MB of the parameters' gradients.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the counts against the package's, and 12 D² against the published layer
-B, n, D, MIB = 8, 8192, 4096, 2**20
+B, n, D = 8, 8192, 4096
 layer = LayerShape(num_hiddens=D, num_tokens=n, batch_size=B)
 sent = bytes_per_layer(layer, num_processes=8)
 expected = {"data": 21 * D**2, "tensor": 7 * B * n * D, "context": 5.5 * B * n * D}
 assert sent == {way: 2 * numbers for way, numbers in expected.items()}
-assert (sent["data"] / MIB, sent["context"] / MIB) == (672, 2816) and 2816 / 4 == 704
-assert (sent["data"] + sent["context"]) / MIB == 3488 and 7 * 12_288 * D == 21 * D**2
+assert [round(each / 1e6) for each in sent.values()] == [705, 3758, 2953]
 published = 4 * D**2 + 3 * D * 11_008  # attention, and the three matrices of its FFN
 assert abs(12 * D**2 / published - 1) < 0.01 and all_reduce(1, 8) == 1.75
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The table's speeds are NVLink's 900 GB per second for both directions together (NVIDIA), and 400
+# Gbit between servers (Llama Team, 2024, section 3.3.1); none was measured here.
+#
+# `python -m d2l_attention.scale.parallel` splits the work in the three ways and compares with one
+# process. (`torchrun` starts it on several machines, which we have not tried.) **Sharded data
+# parallel** (PyTorch's FSDP2, DeepSpeed's ZeRO) also spreads parameters, gradients and the
+# optimiser's state (Rajbhandari et al., 2020), and **pipeline parallel** the layers.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Five minutes. With $T = 16 D$ the three can be compared in the head: 21, 112 and 88 + 21 times
 # $D^2$. Let the room derive the ring's steps on the four students who stand in a square.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### When is the network the limit?
-#
-# *2 minutes.* Sending is the limit when it takes longer than computing. Take the layer above on
-# eight GPUs that reach their published 989 trillion operations per second. Within a server they are
-# connected with 450 GB per second each way, and between servers with 400 Gbit, or 50 GB:
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Computes the time to send against the time to compute, for two networks and for more sentences
-cases = {
-    "within a server, 450 GB/s": (8, 450e9),
-    "between servers, 50 GB/s": (8, 50e9),
-    "between, 128 sentences": (128, 50e9),
-}
-ratios = []
-print(f"{'time to send / to compute':28}{'data':>7}{'tensor':>9}{'context':>9}")
-for name, (sentences, speed) in cases.items():
-    shape = LayerShape(num_hiddens=D, num_tokens=n, batch_size=sentences)
-    times = layer_times(shape, 8, flops_per_second=989e12, bytes_per_second=speed)
-    row = [t.moving / t.computing for t in times.values()]
-    row[2] += row[0]  # context parallel averages gradients as well
-    print(f"{name:28}{row[0]:7.2f}{row[1]:9.2f}{row[2]:9.2f}")
-    ratios.append(row)
-    assert sentences != 8 or round(1000 * times["data"].computing) == 13
-within, between, more = ratios
-assert max(within) < 1 < min(between) and more[0] < 0.1 and min(more[1:]) > 4
-assert round(786 / 989 * between[0], 2) == 0.84  # at the measured speed
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Data parallel's 1.06 between servers becomes 0.84 at the speed that we measured for a product.
-# Below 1, the sending *may* be hidden by the computing: gradients can travel while earlier layers
-# are still at work, and the ring's chunks while the process attends to the last ones. Tensor
-# parallel mostly has to wait, because its next product needs the sum.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# (In the 13 ms every token sees every token. Within: NVLink's 900 GB/s for both directions
-# together, NVIDIA; between: Llama Team, 2024, section 3.3.1. The speeds are upper limits, and
-# nothing in this table was measured here.)
-#
-# One command splits the work in the three ways and compares with one process: `python -m
-# d2l_attention.scale.parallel`. (`torchrun` starts it on several machines, which nobody has tried
-# here.) **Sharded data parallel** (PyTorch's FSDP2, DeepSpeed's ZeRO) also spreads parameters,
-# gradients and the optimiser's state (Rajbhandari et al., 2020).
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes. 672 MiB take 14 ms. Take votes for the others; 'tensor is slow, data is fine' is
-# what most have read. It is right for larger batches, as the last row shows. Hence the rule of
-# thumb: tensor parallel within a server, data parallel between servers, context parallel for long
-# sequences.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises
@@ -1715,10 +1671,10 @@ assert round(786 / 989 * between[0], 2) == 0.84  # at the measured speed
 # **10.6** · find the bug
 #
 # Data parallel: `process_loss` runs in each process, with the losses (B, n) of its own sequences,
-# one a token, padding behind, and their lengths (B,). Each process takes the gradient of what it
-# returns; then the gradients are averaged over the processes. They should be those of the mean over
-# all real tokens of all processes. The given code is right only where every process has equally
-# many. Correct it, and return one number, a tensor with its gradient.
+# one per token, padded at the end, and their lengths (B,). Each process takes the gradient of what
+# it returns; then the gradients are averaged over the processes. They should be those of the mean
+# over all real tokens of all processes. The given code is right only where every process has
+# equally many. Correct it, and return one number, a tensor with its gradient.
 #
 # `all_reduce(x)` gives every process the sum of their x, numbers or tensors of one shape; no
 # gradient passes through it, and every process has to call it. A process may have no real token at
@@ -1729,7 +1685,7 @@ assert round(786 / 989 * between[0], 2) == 0.84  # at the measured speed
 #
 # What process `rank` of P computes of multi-head self-attention over X (B, n, D). The results (B,
 # n, D) of all processes are then added up (an all-reduce), which gives the whole output. The W are
-# plain matrices (D, D), as in `X @ W_q`; `b_o` (D,) is added behind `W_o`, there is no other bias
+# plain matrices (D, D), as in `X @ W_q`; `b_o` (D,) is added after `W_o`; there is no other bias,
 # and no mask. P divides H, and the first head owns the first D / H columns. Process `rank` has its
 # D / P columns of `W_q`, `W_k` and `W_v` and its D / P rows of `W_o`, and multiplies by no others.
 # Gradients reach X, all matrices and `b_o`, and a result has the dtype of X.
@@ -1740,7 +1696,7 @@ assert round(786 / 989 * between[0], 2) == 0.84  # at the measured speed
 # - M. Milakov, N. Gimelshein, *Online normalizer calculation for softmax*, 2018, arXiv:1805.02867.
 #   Algorithm 3.
 # - T. Dao, D. Y. Fu, S. Ermon, A. Rudra, C. Ré, *FlashAttention: Fast and Memory-Efficient Exact
-#   Attention with IO-Awareness*, NeurIPS 2022, arXiv:2205.14135. Figure 1: the memories of an A100.
+#   Attention with IO-Awareness*, NeurIPS 2022, arXiv:2205.14135.
 # - T. Dao, *FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning*,
 #   ICLR 2024, arXiv:2307.08691. Section 3.1: one division, one number for the backward pass.
 # - J. Shah et al., *FlashAttention-3: Fast and Accurate Attention with Asynchrony and
@@ -1750,14 +1706,14 @@ assert round(786 / 989 * between[0], 2) == 0.84  # at the measured speed
 #   Multicore Architectures*, Communications of the ACM 52(4), 2009, doi:10.1145/1498765.1498785.
 # - NVIDIA, *H100 Tensor Core GPU*, data sheet, SXM: 1,979 teraFLOPS in BFLOAT16 with sparsity,
 #   half of it without; 3.35 TB/s of memory bandwidth; NVLink 900 GB/s.
-# - DeepSeek-AI, *DeepSeek-V3 Technical Report*, 2024, arXiv:2412.19437. Section 3.4: prefill
-#   and decoding on separate machines; section 4.2: 128 heads, latents of 512 and 64 numbers.
+# - DeepSeek-AI, *DeepSeek-V3 Technical Report*, 2024, arXiv:2412.19437. Section 3.4: prefill and
+#   decoding on separate machines.
 # - G.-I. Yu et al., *Orca: A Distributed Serving System for Transformer-Based Generative Models*,
-#   OSDI 2022. Continuous batching.
+#   OSDI 2022. Empty slots, continuous batching.
 # - A. Agrawal et al., *SARATHI: Efficient LLM Inference by Piggybacking Decodes with Chunked
 #   Prefills*, 2023, arXiv:2308.16369.
 # - W. Kwon et al., *Efficient Memory Management for Large Language Model Serving with
-#   PagedAttention*, SOSP 2023, arXiv:2309.06180. Section 4.4: shared prefixes.
+#   PagedAttention*, SOSP 2023, arXiv:2309.06180. Section 4: pages, and shared prefixes.
 # - Y. Leviathan, M. Kalman, Y. Matias, *Fast Inference from Transformers via Speculative Decoding*,
 #   ICML 2023, arXiv:2211.17192.
 # - M. Shoeybi et al., *Megatron-LM: Training Multi-Billion Parameter Language Models Using Model
@@ -1766,15 +1722,11 @@ assert round(786 / 989 * between[0], 2) == 0.84  # at the measured speed
 #   Trillion Parameter Models*, SC 2020, arXiv:1910.02054.
 # - H. Liu, M. Zaharia, P. Abbeel, *Ring Attention with Blockwise Transformers for Near-Infinite
 #   Context*, 2023, arXiv:2310.01889.
-# - S. A. Jacobs et al., *DeepSpeed Ulysses: System Optimizations for Enabling Training of Extreme
-#   Long Sequence Transformer Models*, 2023, arXiv:2309.14509.
 # - P. Patarasuk, X. Yuan, *Bandwidth optimal all-reduce algorithms for clusters of workstations*,
 #   Journal of Parallel and Distributed Computing 69(2), 2009, doi:10.1016/j.jpdc.2008.09.002.
 # - H. Touvron et al., *LLaMA*, 2023, arXiv:2302.13971, table 2; *Llama 2*, 2023, arXiv:2307.09288,
 #   section 2.2.
-# - Llama Team, *The Llama 3 Herd of Models*, 2024, arXiv:2407.21783. Table 3; sections 3.3.1
-#   (network) and 3.3.2 (context parallel; table 4: share of the peak).
-# - PyTorch's documentation: `torchrun`, `torch.distributed.tensor.parallel`,
-#   `torch.distributed.fsdp.fully_shard`. Documentation of DeepSpeed (ZeRO).
+# - Llama Team, *The Llama 3 Herd of Models*, 2024, arXiv:2407.21783. Table 3; section 3.3.1.
+# - Documentation of PyTorch (`torchrun`, `fully_shard`) and of DeepSpeed (ZeRO).
 # - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, sections 11.3,
 #   13.5 (data parallel) and 13.7 (the ring). [d2l.ai](https://d2l.ai)

@@ -86,6 +86,10 @@ RANGE = (
 GROWS = (
     "The total is rescaled by exp(new - old). The factor may be 0, never infinite: exp(old - new)."
 )
+MASKED = (
+    "A mask makes scores -inf, in a whole tile or a whole row. Such a row has the total 0. (What "
+    "is -inf - -inf?)"
+)
 AT_ONCE = "Tiles come one at a time and cannot be picked, counted or joined: `for tile in tiles:`."
 
 write_online_sums = Exercise(
@@ -110,7 +114,11 @@ write_online_sums = Exercise(
         row_of([[-1000]], [[-999]], because=RANGE),
         row_of([[0, 1], [5, 4]], [[2, 3], [1, 1]], because="For one row it was right."),
         Case(([*normal(0, (3, 4), (3, 1), (3, 2))],)),
-        row_of([[-INF, 2], [-INF, -INF], [-INF, -INF]], [[-INF, -INF], [-INF, 3], [-INF, -INF]]),
+        row_of(
+            [[-INF, 2], [-INF, -INF], [-INF, -INF]],
+            [[-INF, -INF], [-INF, 3], [-INF, -INF]],
+            because=MASKED,
+        ),
         Case(([*authoring.in_dtype(normal(1, (2, 3), (2, 4)), torch.float64)],)),
     ],
     mistakes=[
