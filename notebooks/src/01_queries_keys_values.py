@@ -7,7 +7,7 @@
 # - say which weights keep the answer in the convex hull of the values, and why;
 # - train a query matrix by gradient descent, and check what it has learned.
 #
-# Core path: 60 to 90 minutes. Going further: 10. Exercises: 43.
+# Core path: 55 to 80 minutes. Going further: 10. Exercises: 43.
 #
 # Builds on chapter 0. The book is *Dive into Deep Learning* (D2L), section 11.1.
 
@@ -861,7 +861,7 @@ explore(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The slope of every score
 #
-# *3 minutes.* Why is the slope $\alpha_j (v_j - o)$? When score $j$ rises by a small $\varepsilon$,
+# *2 minutes.* Why is the slope $\alpha_j (v_j - o)$? When score $j$ rises by a small $\varepsilon$,
 # its exponential grows by nearly the factor $1 + \varepsilon$, which adds
 # $\varepsilon\,\alpha_j v_j$ to the output. But then the weights sum to
 # $1 + \varepsilon\,\alpha_j$, and dividing by this sum takes nearly $\varepsilon\,\alpha_j o$ away.
