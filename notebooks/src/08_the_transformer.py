@@ -2,8 +2,8 @@
 # # 8 · The Transformer
 #
 # **You will**
-# - follow a sentence through a trained translator, from the whole down to one number and back; -
-#   build a whole translator from plain parts, some of them your own, which writes the same
+# - follow a sentence through a trained translator, from the whole down to one number and back;
+# - build a whole translator from plain parts, some of them your own, which writes the same
 #   sentences as the trained one;
 # - train it from the start, and watch it write word by word, with a cache of keys and values;
 # - mask out single looks and whole paths, to find out which words one letter depends on.
@@ -1320,16 +1320,20 @@ for name, cuts in six.items():
 # | path 3 | 49 | 45 to 47 |
 # | all three paths | 25 | 22 to 32 |
 # | baseline: always feminine, in the right number | 26 | 26 |
-#
-# Losing the pronoun's look at the noun costs the stored translator nothing, and the others at most
-# 3 endings. Losing the whole of path 1 costs it 11. So in some sentences the other looks of path 1
-# carry the gender, and the paths 2 and 3 do not make up for them. With all three paths closed, it
-# does no better than the baseline. Even these three are not all: words before the phrase can hand
-# its gender on, and by this detour one of ten further translators still had 47 right. A dark cell
-# in a map shows where a head looks. It does not show that the translation depends on this look.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# `python -m tests.benchmarks.blocked_looks` computes these stored counts.
+# Losing the pronoun's look at the noun costs the stored translator nothing, and the others at most
+# 3 endings. Losing the whole of path 1 costs it 11. So in some sentences the other looks of path 1
+# can carry the gender, and the paths 2 and 3 do not make up for them. With all three paths closed, it
+# does no better than the baseline. Even these three are not all: words before the phrase can hand
+# its gender on, and by this detour one of ten further translators still had 47 right.
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# A dark cell in a map shows where a head looks. It does not show that the translation depends on
+# this look.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# (`python -m tests.benchmarks.blocked_looks` computes the stored counts of the table.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Compare the table with the paths on the board. Ask what the second row is
@@ -1771,9 +1775,9 @@ assert ended["post-norm", 0.03] > 1 + ended["pre-norm", 0.03]
 # among the tokens X (B, T, D), `attention2` from them to `sources` (B, S, D), the encoder's output,
 # and `ffn`. Return what comes out of the last one, (B, T, D).
 #
-# - An attention is called as `attention1(queries, keys, values)`; its mask is inside. - `norms` is
-#   a list of three layer norms, one per sublayer. `dropout` is a function: apply it to the output Y
-#   of each sublayer, `dropout(Y)`.
+# - An attention is called as `attention1(queries, keys, values)`; its mask is inside.
+# - `norms` is a list of three layer norms, one per sublayer. `dropout` is a function: apply it to
+#   the output Y of each sublayer, `dropout(Y)`.
 # - If `pre_norm` is False, the order is $\mathrm{norm}(X + f(X))$, else $X + f(\mathrm{norm}(X))$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
