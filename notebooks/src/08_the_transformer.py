@@ -1324,9 +1324,9 @@ for name, cuts in six.items():
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Losing the pronoun's look at the noun costs the stored translator nothing, and the others at most
 # 3 endings. Losing the whole of path 1 costs it 11. So in some sentences the other looks of path 1
-# can carry the gender, and the paths 2 and 3 do not make up for them. With all three paths closed, it
-# does no better than the baseline. Even these three are not all: words before the phrase can hand
-# its gender on, and by this detour one of ten further translators still had 47 right.
+# can carry the gender, and the paths 2 and 3 do not make up for them. With all three paths closed,
+# it does no better than the baseline. Even these three are not all: words before the phrase can
+# hand its gender on, and by this detour one of ten further translators still had 47 right.
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # A dark cell in a map shows where a head looks. It does not show that the translation depends on
