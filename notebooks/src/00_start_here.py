@@ -469,7 +469,7 @@ look_inside(model, *inputs, tokens=tokens, title="Two languages meet in the deco
 #   prediction is worth more than none.
 # - A **folded** cell shows one line and three dots. It imports, draws, checks, measures or shows a
 #   view, and a click opens it. You may leave it closed.
-# - The **core path** takes 65 to 100 minutes in most chapters, and 80 to 120 in the longest. From
+# - The **core path** takes 65 to 100 minutes in most chapters, and 75 to 110 in the longest. From
 #   chapter 4 on it has a marked place to stop half-way. What comes under *Going further* can be
 #   read in almost any order, or left out.
 # - Most chapters **build** their mechanism in plain code, and then show that the package

@@ -7,12 +7,12 @@
 # - put seven lines of your own into a Llama as its attention;
 # - test by ablation what a head is for, in your own model and in a published one.
 #
-# Core path: 80 to 120 minutes, in two sittings. Going further: 35. Exercises: 129. A good place to
+# Core path: 75 to 110 minutes, in two sittings. Going further: 25. Exercises: 129. A good place to
 # stop is *A place to stop*, half-way. Builds on chapters 1 to 8. *Dive into Deep Learning* (D2L)
 # ends its Transformer in section 11.7, and has BERT, T5 and GPT in 11.9.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 50 minutes, for two lectures of 45: 22 for the first, up to *A place to stop*, and 28 for the
+# 54 minutes, for two lectures of 45: 24 for the first, up to *A place to stop*, and 30 for the
 # second. Run the whole notebook beforehand, because three models are trained in it, the longest in
 # half a minute. Exercises 13.6, 13.8 and 13.9 are on the student's page, in the core: in the
 # lecture, pairs write them on paper. The slides of *Going further* come after the summary.
@@ -59,14 +59,12 @@ set_style()
 # ## What you need
 #
 # Which letter comes next in `Dive2AtnDive2At`? You have never seen this text, and yet you know. A
-# small language model can learn it as well, and here you find out how it knows. Its parts are:
+# small language model, a Llama, can learn it as well, and here you find out how. Its parts are:
 #
-# - **Scores, mask, softmax** (chapters 3 and 4). A query's weights are the softmax of its scores
-#   $q \cdot k / \sqrt d$. A mask is boolean, and `True` means 'may attend'.
-# - **Heads** (chapter 6) attend side by side, each with queries, keys and values of its own, in
-#   tensors of shape (B, H, n, d).
+# - **Scores and softmax** (chapters 3 and 4). A query's weights are the softmax of its scores
+#   $q \cdot k / \sqrt d$. A mask is `True` where it may attend.
+# - **Heads** (chapter 6) attend side by side, each with queries, keys and values of its own.
 # - **Rotary positions** (chapter 7) turn queries and keys, so that a score depends on the distance.
-# - **A Llama**, small, from the library `transformers`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room complete the text, and ask how they knew: they looked for the earlier
@@ -161,8 +159,8 @@ for (name, curve), style in zip(losses.items(), ("-", "--"), strict=True):
 ax.axhline(math.log(64), color=GREY, linestyle=":")
 ax.text(990, math.log(64) + 0.12, "a guess among 64", ha="right", color=FAINT)
 ax.set(xlabel="step of training", ylabel="loss", ylim=(0, 4.9))
-ax.set_title("Two layers find the repetition after about 200 steps, one layer never")
-ax.legend(loc="center right")
+ax.set_title("After about 200 steps two layers find the repetition, one layer does not")
+ax.legend(loc=(0.76, 0.2))
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -181,14 +179,13 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A baseline for one layer
 #
-# Has the single layer found a part of the rule? Compare it with a guesser that ignores the letters:
-# at each position it bets on one length of the half. The nine possible lengths leave
+# Has the single layer found a part of the rule? Compare it with a guesser that ignores the letters,
+# and bets at each position on one length of the half. The nine possible lengths leave
 # $7 + 8 + \dots + 15 = 99$ letters to predict, since the first of a second half does not count.
-# They lie at 23 positions with one hit each: 23 of 99, and with chance 24%.
+# They lie at 23 positions, with one hit each: 23 of 99, and with chance 24%.
 #
-# No model of one layer beats this guesser. In five *starts*, which are five random
-# initialisations, one layer reaches 17 to 23%, and one twice as wide 17 to 24%. Two layers reach
-# 96 to 99%.
+# No single layer beats this guesser. In five *starts*, each from other random parameters, one layer
+# reaches 17 to 23%, one twice as wide 17 to 24%, and two layers reach 96 to 99%.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask for the control: is it the depth, or only the number of parameters? A layer twice
@@ -340,18 +337,18 @@ plt.show()
 #
 # **What we did not show.** That one layer *cannot* do it: at these sizes it did not learn it.
 # Sanford, Hsu and Telgarsky (2024) prove that it must be exponentially larger than two layers to
-# solve such a task. Nor is ours a language model. There, Olsson et al. (2022) saw induction heads
-# appear just when a model suddenly gets better at using distant text; that the heads cause this
-# was shown only for small models without feed-forward networks.
+# solve such a task. In language models, Olsson et al. (2022) saw induction heads appear just when
+# a model suddenly gets better at using distant text. That the heads cause this was shown only for
+# small models without feed-forward networks.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## QK and OV: a head read from its weights
 #
-# A map shows where a head looked in one text. Would it look for the same thing in *any* text? Its
-# parameters can tell, because they decide what the head looks for and what it writes.
+# A map shows where a head looked in one text. What would it look for in *any* text, and what would
+# it write there? This is in its parameters.
 #
-# A head has four matrices, here with d = 16 and D = 64. **Question.** Two tokens meet in a head:
-# one that looks, and one that is looked at. Which of the two does each matrix read?
+# **Question.** A head has four matrices, here with d = 16 and D = 64. Two tokens meet in it, one
+# that looks and one that is looked at. Which of the two does each matrix read?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # | matrix | takes | returns |
@@ -361,12 +358,13 @@ plt.show()
 # | $W_v$, (64, 16) | the vector of the token that is looked at | its value |
 # | $W_o$, (16, 64) | the average of the values | what is added to the token that looks |
 #
-# A vector is a row here, as in the code, so that $x$ has the query $x W_q$. The matrices act in
-# pairs, which Elhage et al. (2021) call **circuits**:
+# A vector is a row here, as in the code: $x$ has the query $x W_q$. The matrices act in pairs,
+# which Elhage et al. (2021) call **circuits**:
 #
-# - **QK circuit**, where the head looks. If $x$ looks at $y$, the score is the product of $x W_q$
-#   and $y W_k$, divided by $\sqrt d$.
-# - **OV circuit**, what it writes. If all of its weight is on $y$, it adds $y W_v W_o$ to $x$.
+# - The **QK circuit** decides where a head looks. If $x$ looks at $y$, the score is the product of
+#   the query $x W_q$ and the key $y W_k$, divided by $\sqrt d$.
+# - The **OV circuit** decides what it writes. If all weight of $x$ is on $y$, the head adds
+#   $y W_v W_o$ to $x$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Fill in the table with the room before you show it. Ask which of the two pairs a
@@ -375,10 +373,10 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One score, step by step
 #
-# Let us follow the letter `D` along both of its paths. The second `D` becomes a query of layer 2.
-# The first `D` is looked at by the previous-token head, which adds its mark to the `i` after it.
-# From this sum, `i` plus the mark of `D`, layer 2 makes a key. (Layer 1 adds more to the `i`, which
-# we leave out.) `norm_1` and `norm_2` rescale whatever a layer reads, as in the model:
+# Does the query of `D` fit the mark of `D`? Let us follow the letter along both of its paths. The
+# second `D` becomes a query of layer 2. The mark of the first `D` is added to the vector of `i`,
+# because layers only add to a vector (the **residual stream**). From this sum layer 2 makes a key.
+# We leave out what else layer 1 adds. As in the model, a norm rescales whatever a layer reads:
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
@@ -400,20 +398,19 @@ W_q, W_k, _, _ = matrices(layer_2, ahead)  # of an induction head
 query = norm_2(e_D) @ W_q  # (d,)
 mark = norm_1(e_D) @ W_v @ W_o  # (D,)
 key = norm_2(e_i + mark) @ W_k  # (d,)
-print("query of D:              ", query[:4], "...")
-print("mark of D:               ", mark[:4], "...")
-print("key of i with D before it", key[:4], "...")
-print(f"score, their sum of products by 4: {query @ key / math.sqrt(16):.1f}")
+for name, vector in {"query of D": query, "mark of D": mark, "key of i after D": key}.items():
+    print(f"{name:16} {vector[:4]} ... {len(vector)} numbers")
+print(f"score of the query and the key: {query @ key / math.sqrt(16):.1f}")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# **Predict.** Now give the same query other keys. Which score will an `i` get that has an `e` before
-# it, an `i` without any mark, and the earlier `D` itself, if our story is right?
+# **Predict.** Now the same query meets other keys: an `i` after each of the other letters, an `i`
+# without any mark, and the earlier `D` itself. If our story is right, how will they score?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
 for before in "Dive2Atn":
     mark = norm_1(letters[LETTERS.index(before)]) @ W_v @ W_o
-    print(f"i after {before} {query @ (norm_2(e_i + mark) @ W_k) / 4:.1f}", end=", ")
-for name, vector in (("i alone", e_i), ("D itself", e_D)):
+    print(f"{before}i {query @ (norm_2(e_i + mark) @ W_k) / 4:.1f}", end=", ")
+for name, vector in (("\ni alone", e_i), ("D itself", e_D)):
     print(f"{name} {query @ (norm_2(vector) @ W_k) / 4:.1f}", end=", ")
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -422,9 +419,9 @@ D_before = query @ (norm_2(e_i + norm_1(e_D) @ W_v @ W_o) @ W_k)
 assert D_before > max(query @ (norm_2(vector) @ W_k) for vector in (e_i, e_D))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The query of `D` wants an `i` that has a `D` before it. Scores enter the softmax as exponents, so
-# that a lead of 11 leaves the others almost nothing. The letter `D` itself gets a negative score:
-# looking there would only lead to the copy, and not to what follows it.
+# It does fit: the query of `D` finds the `i` that has a `D` before it. In a softmax a lead of more
+# than ten leaves the others almost nothing. The letter `D` itself scores low, as it should: looking
+# there would lead to the copy, and not to what follows it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Write D at the left and at the right of the board and draw both paths to the score.
@@ -433,21 +430,20 @@ assert D_before > max(query @ (norm_2(vector) @ W_k) for vector in (e_i, e_D))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### All letters at once
 #
-# Does each of the 64 letters find its own mark? If so, a table of all queries and all marks has the
-# largest number of each row on its diagonal.
+# Does each of the 64 letters find its own mark? If so, in a table with a row for each query and a
+# column for each mark, the largest number of each row is on the diagonal.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **13.8** · complete a function
 #
-# Write the product of the last section for all letters at once, in a shorter form: without the
-# norms, and with keys that are made from the marks alone. Afterwards, try it on the trained model:
-# `scores_of_marks(letters, W_v, W_o, W_q, W_k).argmax(dim=-1)` should be almost 0, 1, 2, ..., 63.
+# Write this table, in a shorter form: without the norms, and with keys made from the marks alone.
+# Then try it on the trained model, whose four matrices are still in the variables:
+# `scores_of_marks(letters, W_v, W_o, W_q, W_k).argmax(dim=-1)` should be nearly 0, 1, 2, ..., 63.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Ours keeps the norms and the `i`. Its third function asks what a head of layer 2 writes. The
-# model's last matrix, `lm_head`, turns a vector into a logit for each letter, and a vector *says*
-# the letter whose logit is largest. So a row of `says` is the direct contribution of these heads to
-# all logits when they attend to one letter.
+# Ours keeps the norms and the `i`. Its third function turns what layer 2 writes into logits, by the
+# model's last matrix, `lm_head`. A vector *says* the letter whose logit is largest. So a row of
+# `says` is, up to its size, what heads that attend to one letter directly contribute to the logits.
 
 
 # %% slideshow={"slide_type": "subslide"}
@@ -482,7 +478,7 @@ for ax, numbers, title, rows, columns in (
 ):
     heatmap(ax, numbers.softmax(dim=-1)[some][:, some], text[:8], text[:8], vmin=0.0, vmax=1.0)
     ax.set(title=title, ylabel=rows, xlabel=columns)
-words = "nearly all of each row\nis on the 56 letters\nthat are not shown"
+words = "most of each row\nis on the 56 letters\nthat are not shown"
 axes[0].text(3, 4.5, words, ha="center", va="center", fontsize=14, color=FAINT)
 figure.colorbar(axes[0].images[0], ax=axes, label="share in the softmax of a row", shrink=0.8)
 figure.suptitle("D looks for the mark of D, not for D, and attending to i says i", fontsize=17)
@@ -513,14 +509,11 @@ print(f"{'says the letter':29}", *(f"{on_diagonal(says(head)):.2f}" for head in 
 print(f"{'all four together say it':29} {on_diagonal(says(0, 1, 2, 3)):.2f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The matrices of this start fit the story. For more than 90% of the letters, the query finds the
-# mark that the previous-token head writes. The other heads' marks almost never win, and the letter
-# itself never does. Keys of one head that are composed of what another head wrote are called
-# **K-composition** (Elhage et al., 2021).
-#
-# The last two lines show why several heads are useful. One head says 0.78 to 0.95 of the letters,
-# four together all. A likely reason is room: one head passes 64 letters through 16 numbers, four
-# heads through 64.
+# So in this start the matrices fit the story. For more than 90% of the letters, the query finds the
+# mark of the previous-token head. Marks of other heads almost never win, and the letter itself
+# never does. When the keys of one head are composed of what another head wrote, this is called
+# **K-composition**. And each head says most letters that it attends to, while the four together say
+# all. A likely reason is room: a head passes 64 letters through 16 numbers, four through 64.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
@@ -544,9 +537,8 @@ print(f"any letter in place of i: mark found for {min(plain):.2f} to {max(plain)
 print(f"and rotated, 1 to 15 tokens back: {min(rotated):.2f} to {max(rotated):.2f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Two things were left out of the product. The letter with the mark need not be `i`, and the model
-# rotates queries and keys by their distance. With both put in, the mark still wins for at least 89%
-# of the letters.
+# Two things had been left out: other letters than `i`, and the rotation by the distance. With both,
+# the mark still wins for at least 89% of the letters.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. Let pairs write the product for all letters on paper, with shapes; then let the room
@@ -598,17 +590,18 @@ assert torch.equal(my_text, own_text) and own_text.shape == (2, 23)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Ablation: take a head away
 #
-# If the story is true, layer 2 fails as soon as layer 1 no longer looks back. So let us take one
-# head away, which is called an **ablation**. A head whose queries are 0 can prefer no key.
+# If the story is true, layer 2 must fail as soon as layer 1 no longer looks back. To see this, we
+# take one head away (an **ablation**). A head whose queries are 0 scores all keys alike, so that it
+# brings the mean of all values so far.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **13.9** · complete a function
 #
-# `without(my_attention, 1)` shall be an attention like `my_attention`, in which the queries of head
-# 1, counted from 0, are 0. So it is a function that makes a function.
+# `without(my_attention, 1)` returns a function like `my_attention`, in which head 1, counted from
+# 0, has queries of 0.
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# In our version, a second function silences the head, by setting its output to 0:
+# Beside our version is a second function, which silences the head by an output of 0:
 
 
 # %% slideshow={"slide_type": "-"}
@@ -652,13 +645,11 @@ for head in range(4):
         print(f"        output 0: {accuracy(two):9.0%} right")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The previous-token head matters most. Without it, the weights of layer 2 on the token after the
-# copy fall, although nobody touched that layer. With queries of 0 it still brings the mean of all
-# values so far, in which some of the token before may get through. When it is silent, the model is
-# hardly better than one layer.
-#
-# The other three heads are our control. Only head 3, which looks at its own token, is clearly
-# needed by itself, though much less.
+# It is the previous-token head. Without it, the weights of layer 2 on the token after the copy
+# fall, although nobody touched that layer. When the head is silent, about as many answers are right
+# as with one layer. When it brings a mean, some of the token before may still get through. The
+# other heads are our control: only head 3, which looks at its own token, is clearly needed by
+# itself, though much less.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask which of the two is 'without the head'. Neither: a mean is a wrong message, and
@@ -668,10 +659,10 @@ for head in range(4):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Does the damage go through the keys?
 #
-# Our story says more than that layer 2 needs the head: it needs it for its **keys**. So if only the
-# keys of layer 2 come from a damaged run, without the head, the answers should be lost. If only its
-# queries or only its values come from there, most should stay. Putting a part of one run into
-# another is called **activation patching**; `show_source(with_damaged)` prints how we do it.
+# Our story says more: layer 2 needs the head for its **keys**. If so, the answers are lost when
+# only the keys of layer 2 come from a damaged run, without the head, and they stay when only the
+# queries or only the values do. To put a part of one run into another is called **activation
+# patching** (`show_source(with_damaged)` prints how we do it).
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the two runs, and what is put from one into the other
@@ -704,10 +695,10 @@ for name, right in zip(names, damaged, strict=True):
     print(f"damaged {name:17} {right:.0%} right")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This is what we see: damaged queries or values cost little, while damaged keys cost half of the
-# answers. Yet keys and queries together cost as much as all three, so the queries matter as well
-# once the keys are damaged. One guess, which we did not test: in the damaged run, the query of `D`
-# carries the mean of all earlier marks, and asks for several letters at once.
+# Damaged queries or values cost little, while damaged keys cost half of the answers, as the story
+# says. But it is not the whole story: keys and queries together cost as much as all three. One
+# guess, which we did not test: in the damaged run, the query of `D` also carries the mean of many
+# marks, and so asks for several letters at once.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let the room say first which of the three steps makes it the keys. Then ask why
@@ -716,11 +707,10 @@ for name, right in zip(names, damaged, strict=True):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The same in five starts
 #
-# Was it this one model? In the other starts, two heads may share the look back. So all heads that
-# look back are taken away together, and as a control equally many others. All numbers are answers
-# that are still right:
+# Is it so in other models? In three of five starts, two heads share the look back. So we take all
+# that look back away together and, as a control, as many others. This share of the answers stays:
 #
-# | start | whole | one away | all away | all, output 0 | others away | keys damaged | keys, queries |
+# | start | whole | one away | all | all silent | others | keys damaged | keys and queries |
 # |---|---|---|---|---|---|---|---|
 # | 0 | 98% | 28% | 28% | 20% | 76% | 49% | 28% |
 # | 1 | 99% | 17% | 17% | 17% | 93% | 70% | 17% |
@@ -729,14 +719,14 @@ for name, right in zip(names, damaged, strict=True):
 # | 4 | 96% | 65%, 55% | 48% | 27% | 93% | 49% | 47% |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In each start, few answers are left without the heads that look back, and about as few as with one
-# layer when they are silent. In starts 2 to 4 damaged keys do nearly all of the harm; in starts 0
-# and 1 it takes keys and queries. One control fails: in start 2, the two most needed other heads,
-# which look at their own token, are needed just as much.
+# So in each start the model needs the heads that look back. Without all of them at most 48% of the
+# answers stay, and when they are silent, about as many as with one layer. In starts 2 to 4 damaged
+# keys do nearly all of the harm; in starts 0 and 1 it takes keys and queries. The control fails in
+# start 2, where both other heads look at their own token, and are needed as well.
 #
-# (A head looks back if its weight on the token before is at least half of the largest. 'Others' is
-# the most harmful choice, by equal weights or output 0. The table is stored, made by
-# `python -m d2l_attention.experiments.repeats --starts 5`.)
+# The table is stored, made by `python -m d2l_attention.experiments.repeats --starts 5`. A head
+# looks back if its weight there is at least half of the largest. 'One away' has each of them alone,
+# 'others' the most harmful choice, with equal weights or silent.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. When heads share the look, no single one carries all of it, and only both together
@@ -805,28 +795,28 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The order of words, without one head
 #
-# What is head 1.3 for? A *boat house* and a *house boat* consist of the same words, so only their
-# order can keep the two vectors apart. We put ten such compounds and their reverses into the same
-# sentence, call one minus the cosine of a pair its *distance*, and take away each of the 72 heads
-# in turn.
+# Does a head know the order of words? A *boat house* and a *house boat* consist of the same words,
+# so only their order can keep the two vectors apart. We put ten such pairs into the same sentence,
+# call one minus the cosine of a pair its *distance*, and take away each of the 72 heads in turn.
 #
 # **Predict.** Without which head do a compound and its reverse come nearest: the previous-token
 # head 1.3, or the [CLS] head 5.6? Or does no single head matter much?
 
 # %% slideshow={"slide_type": "fragment"}
 order = minilm["order"]
-print(f"all heads: cosine of boat house and house boat {order['first pair']:.3f}")
+print(f"with all heads: cosine of boat house and house boat {order['first pair']:.3f}")
 for way, words in (("blind", "equal weights"), ("silent", "output 0")):
     name, left = next(iter(order[way]["heads"].items()))  # the head with the largest effect
-    print(f"head {name}, {words}: {left['left']:.0%} of the distance is left, ", end="")
-    print(f"{left['nearer']} of 10 pairs are nearer, boat house {left['first pair']:.3f};")
-    print(f"    between different compounds {left['others']:.0%} of the distance is left")
-    print(f"    median of all {order[way]['all']} heads: {order[way]['median']:.0%} is left")
+    print(f"head {name}, {words}: cosine {left['first pair']:.3f}, ", end="")
+    print(f"{left['nearer']} of 10 pairs nearer, {left['left']:.0%} of the distance left")
+    print(f"    controls: median head {order[way]['median']:.1%}, ", end="")
+    print(f"between different compounds {left['others']:.0%}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# It is head 1.3. Without it all ten pairs come nearer, while the median head changes almost nothing
-# and the distances between *different* compounds hardly move. So what suffers is the order. Much of
-# it survives, perhaps by other heads that look at a neighbour, which we did not test.
+# It is head 1.3. Without it all ten pairs come nearer, while the median of the 72 heads costs
+# almost nothing, and distances between *different* compounds hardly change. So what suffers is the
+# order. Most of it survives, perhaps by other heads that look at a neighbour, which we did not
+# test.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for a second control before you show the numbers: everything might come
@@ -839,30 +829,27 @@ for way, words in (("blind", "equal weights"), ("silent", "output 0")):
 # - In five starts, two layers learned what one did not. Heads of layer 1 write into each token what
 #   came before it, and layer 2 finds tokens by this mark.
 # - A head's QK circuit holds what it looks for, its OV circuit what it writes. In the start that we
-#   read, QK of layer 2 fits what the previous-token head writes: K-composition.
-# - In three starts nearly all of the effect of these heads passes through the keys of layer 2, in
-#   two through keys and queries together.
-# - A picture of a head is a guess, which an ablation tests. Take away all heads that share the
-#   work, with equal weights and with output 0, beside a control.
+#   read, QK of layer 2 fits the marks of layer 1: K-composition.
+# - A picture of a head is a guess, which an ablation tests. In all five starts the heads that look
+#   back are needed, in three almost only for the keys, in two for keys and queries.
 # - In a published BERT, one head looks at the token before with all of its weight. Of 72 heads, it
 #   is the one without which a compound and its reverse come nearest.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Which of the five would they have doubted before?
+# Half a minute. Which of the four would they have doubted before?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
 #
-# After 13.6 above, this is the other score. Exercises 13.1 to 13.5 follow in *Going further*.
+# The other of the two scores. Exercises 13.1 to 13.5 follow in *Going further*.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **13.7** · complete a function
 #
 # An induction head looks at the token after an earlier copy of the present token. Give each head
-# its score, for any text, not only for one whose halves are alike: the weight that token i puts on
-# tokens j + 1 where token j, j < i, is the same as token i. If there are several copies, their
-# weights are added. The score is the mean over all tokens i that have an earlier copy, and at least
-# one token has one.
+# its score, for any text: the weight that token i puts on tokens j + 1 where token j, j < i, is the
+# same as token i, added up where there are several copies. The score is the mean over all tokens i
+# that have an earlier copy, and at least one token has one.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -873,16 +860,14 @@ for way, words in (("blind", "equal weights"), ("silent", "output 0")):
 # - *Read a configuration*, 2 minutes
 # - *Two bugs in a trained model*, 14 minutes
 # - *Other architectures*, 2 minutes
-# - *Softcap, bias and sinks*, 6 minutes
+# - *Softcap, bias and sinks*, 3 minutes
 # - *A model by its name*, 3 minutes
 # - *From the outside in*, 2 minutes
-# - *A window in a model that was trained without*, 5 minutes
 # - *Ablations of every head*, 1 minute
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Some need small models with random parameters, of these `SIZES`, and two helpers. `equal_weights`,
-# a control, gives all visible tokens the same weight, and `differences` measures how far each
-# function moves a model's outputs.
+# Some need small models with random parameters, of these `SIZES`, a control, `equal_weights`, and
+# `differences`, which measures how far each function moves a model's outputs.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -922,8 +907,7 @@ print("\n".join(f"{f.name:10} {f.value!s:7} {f.meaning}" for f in told.facts[:6]
 # **By hand.** In a **group**, four query heads share one head of keys and values (chapter 9), which
 # a **cache** keeps for all tokens so far (chapter 8). Our model without groups keeps
 # $2 \cdot 2 \cdot 4 \cdot 16 = 256$ numbers per token: keys and values, layers, heads, numbers in a
-# head. How many does Llama 3 8B keep? (Chapter 11's
-# table tells it of twenty models.)
+# head. How many does Llama 3 8B keep?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let them compute in pairs, a word under each factor. Expect 262,144: they take the
@@ -989,14 +973,12 @@ for name, function, layers in (
 # first number before you go on.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# - **Both layers**: the loss rises, and the text is wrong. The harm is done in layer 1, where all
-#   heads now give weight to later tokens: the previous-token head gives the token before 0.73 in
-#   place of 0.98.
-# - **Layer 2 only**: the loss hardly changes, nor does the text. By what layer 1 wrote, its heads
-#   still keep 0.8 on the token after the copy, and the newest token of a generated text has no
-#   later one to see.
-# - **Divided by $d$**: the largest weight of a row falls from 0.8 to 0.4 on average, so each
-#   output is a mixture. The loss rises, and the text is wrong.
+# - **Both layers**: loss and text are wrong. The harm is done in layer 1, where heads now give
+#   weight to later tokens: the previous-token head gives the token before 0.73 in place of 0.98.
+# - **Layer 2 only**: loss and text hardly change. By the marks of layer 1, its heads still keep 0.8
+#   on the token after the copy, and the newest token of a text has no later one to see.
+# - **Divided by $d$**: loss and text are wrong. The largest weight of a row falls from 0.8 to 0.4
+#   on average, so that each output is a mixture.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -1103,17 +1085,15 @@ print("checked:", *found)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Softcap, bias and sinks
 #
-# *6 minutes.* Three models ask for more than your seven lines. Each is refused, and the error names
+# *3 minutes.* Three models ask for more than your seven lines. Each is refused, and the error names
 # what is missing:
 
 # %% slideshow={"slide_type": "-"}
-torch.manual_seed(0)
-demanding, more = {}, dict(attn_logit_softcapping=2.0, num_local_experts=4)
 for name in ("Gemma2", "T5", "GptOss"):
-    config = getattr(transformers, name + "Config")(**SIZES, **more)
-    demanding[name] = AutoModel.from_config(config).eval()
+    more = dict(attn_logit_softcapping=2.0, num_local_experts=4)
+    model = AutoModel.from_config(getattr(transformers, name + "Config")(**SIZES, **more))
     try:
-        use_attention(demanding[name], my_attention)
+        use_attention(model, my_attention)
     except TypeError as error:
         print(str(error).partition(", as in")[0].replace(": ", ":\n    "))
 
@@ -1123,39 +1103,16 @@ for name in ("Gemma2", "T5", "GptOss"):
 # $-c$, and the future would be visible.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# #### A softcap and a bias, one line each
-#
-# Gemma 2 needs the first, T5 the second. The sinks are exercise 13.2.
-
-
-# %% slideshow={"slide_type": "skip"}
-def my_longer_attention(queries, keys, values, mask=None, softcap=None, bias=None):
-    scores = queries @ keys.mT / math.sqrt(queries.shape[-1])
-    scores = scores if softcap is None else softcap * (scores / softcap).tanh()  # Gemma 2
-    scores = scores if bias is None else scores + bias  # T5
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    return scores.softmax(dim=-1) @ values
-
-
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
-inputs = {"Gemma2": {"input_ids": ids}, "T5": {"input_ids": ids, "decoder_input_ids": ids}}
-for name, given in inputs.items():
-    (difference,) = differences(demanding[name], [my_longer_attention], **given)
-    print(f"{name:7} largest difference {difference:.0e}")
-    assert difference < 1e-4
-
-# %% [markdown] slideshow={"slide_type": "skip"}
 # A **softcap** $c$ turns a score $a$ into $c \tanh(a / c)$, which lies between $-c$ and $c$. T5's
 # **bias** is a learned number for each head and range of distances, and the only way in which its
-# encoder knows positions.
+# encoder knows positions. Each is one more line before the mask. The sinks are exercise 13.2.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### A model by its name
 #
-# *3 minutes.* With a network, `from_pretrained` fetches a published model by its name. You could
-# type `HuggingFaceTB/SmolLM2-135M`, a Llama of 135 million parameters, which we have not run.
-# Without a name, the cell saves our own model in a folder and loads it from there.
+# *3 minutes.* With a network, `from_pretrained` fetches a published model by its name, such as this
+# Llama of 135 million parameters, which we have not run. Without a name, the cell saves our own
+# model in a folder and loads it from there.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 name = None  # with a network: "HuggingFaceTB/SmolLM2-135M"
@@ -1178,8 +1135,7 @@ for layer, weights in attention_maps(loaded, input_ids=again).items():
 # ### From the outside in
 #
 # *2 minutes.* When does the model know the next letter? Only the states of the last layer are meant
-# for `lm_head`, which turns them into letters. But earlier states have the same size, so we can ask
-# what it would say of them.
+# for `lm_head`. But earlier states have the same size, so we can ask what it would say of them.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Draws what lm_head makes of the states before, between and after the layers
@@ -1221,39 +1177,6 @@ plt.show()
 # line down from there with a finger: it ends at the i of the first half, and at D below it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ### A window in a model that was trained without
-#
-# *5 minutes.* A window of $w$ lets each token see itself and the $w - 1$ tokens before it. Our
-# model was trained without one. Which layer can live with a window, and how small may it be?
-
-
-# %% slideshow={"slide_type": "skip"}
-def with_window(size):
-    def attention(queries, keys, values, mask=None):
-        positions = torch.arange(keys.shape[-2])  # as many queries as keys: no `generate`
-        near = positions[:, None] - positions < size
-        return my_attention(queries, keys, values, mask & near)
-
-    return attention
-
-
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
-print("window of      ", *(f"{size:4}" for size in (1, 2, 3, 8, 12, 16)))
-for layer in (0, 1):
-    print(f"only in layer {layer + 1}", end=" ")
-    for size in (1, 2, 3, 8, 12, 16):
-        with use_attention(two, with_window(size), layers=[layer]):
-            print(f"{accuracy(two):5.0%}", end="")
-    print()
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# In layer 1, two tokens are nearly enough: each token itself and the one before it. Layer 2 needs
-# sixteen, the longest half, because the token after the copy is up to fifteen tokens back. In five
-# starts layer 2 needed the sixteen each time. In layer 1, three were enough in three starts; in the
-# other two, where several heads share the work, eight were. In a large model, a window that is put
-# in later also hides the first token, to which many heads give much of their weight (chapter 11).
-
-# %% [markdown] slideshow={"slide_type": "slide"}
 # ### Ablations of every head
 #
 # *1 minute.* Take each of the four heads of layer 2 away, one at a time:
@@ -1264,9 +1187,8 @@ for head in range(4):
         print(f"without head {head + 1}: {accuracy(two):.0%}", end="   ")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# All four score high as induction heads, and yet in this start each can be removed alone, probably
-# because the other three do the same work. So 'the accuracy stays' does not mean 'the head does
-# nothing'.
+# All four score high as induction heads, and yet each can be removed alone, probably because the
+# other three do the same work. So 'the accuracy stays' does not mean 'the head does nothing'.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises
@@ -1334,23 +1256,21 @@ for head in range(4):
 #
 # - N. Elhage et al., *A Mathematical Framework for Transformer Circuits*, 2021, Transformer
 #   Circuits Thread.
-#   [transformer-circuits.pub](https://transformer-circuits.pub/2021/framework/index.html). One
-#   layer and two, and how heads of two layers make one.
+#   [transformer-circuits.pub](https://transformer-circuits.pub/2021/framework/index.html).
 # - C. Olsson et al., *In-context Learning and Induction Heads*, 2022, arXiv:2209.11895.
 # - C. Sanford, D. Hsu, M. Telgarsky, *One-layer Transformers Fail to Solve the Induction Heads
 #   Task*, 2024, arXiv:2408.14332.
 # - K. Clark, U. Khandelwal, O. Levy, C. D. Manning, *What Does BERT Look At?*, BlackboxNLP 2019,
 #   arXiv:1906.04341.
 # - W. Wang et al., *MiniLM*, NeurIPS 2020, arXiv:2002.10957, and N. Reimers, I. Gurevych,
-#   *Sentence-BERT*, EMNLP 2019, arXiv:1908.10084. all-MiniLM-L6-v2.
-# - Llama Team, *The Llama 3 Herd of Models*, 2024, arXiv:2407.21783. Table 3: the sizes of Llama 3
-#   8B.
+#   *Sentence-BERT*, EMNLP 2019, arXiv:1908.10084.
+# - Llama Team, *The Llama 3 Herd of Models*, 2024, arXiv:2407.21783.
 # - Gemma Team, *Gemma 2: Improving Open Language Models at a Practical Size*, 2024,
-#   arXiv:2408.00118. The softcap of 50.
+#   arXiv:2408.00118.
 # - C. Raffel et al., *Exploring the Limits of Transfer Learning with a Unified Text-to-Text
-#   Transformer*, JMLR 2020, arXiv:1910.10683. T5 and its bias.
-# - OpenAI, *gpt-oss-120b & gpt-oss-20b Model Card*, 2025, arXiv:2508.10925. Sinks.
-# - DeepSeek-AI, *DeepSeek-V3 Technical Report*, 2024, arXiv:2412.19437. Latents.
+#   Transformer*, JMLR 2020, arXiv:1910.10683.
+# - OpenAI, *gpt-oss-120b & gpt-oss-20b Model Card*, 2025, arXiv:2508.10925.
+# - DeepSeek-AI, *DeepSeek-V3 Technical Report*, 2024, arXiv:2412.19437.
 # - T. Wolf et al., *Transformers: State-of-the-Art Natural Language Processing*, EMNLP 2020, and
 #   the library's code, version 5.23.
 # - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, sections 11.7 and
