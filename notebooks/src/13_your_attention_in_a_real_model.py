@@ -379,7 +379,7 @@ plt.show()
 # We leave out what else layer 1 adds. As in the model, a norm rescales whatever a layer reads:
 
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "skip"}
 def matrices(layer, head):  # the library keeps them transposed
     own, part = layer.self_attn, slice(16 * head, 16 * head + 16)
     W_q, W_k, W_v = (p.weight[part].T for p in (own.q_proj, own.k_proj, own.v_proj))
@@ -393,6 +393,7 @@ norm_1, norm_2 = layer_1.input_layernorm, layer_2.input_layernorm
 back, ahead = looks_back(maps[0]).argmax().item(), induction(maps[1]).argmax().item()
 e_D, e_i = letters[LETTERS.index("D")], letters[LETTERS.index("i")]  # (D,) each
 
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 _, _, W_v, W_o = matrices(layer_1, back)  # of the head that looks back
 W_q, W_k, _, _ = matrices(layer_2, ahead)  # of an induction head
 query = norm_2(e_D) @ W_q  # (d,)
@@ -402,7 +403,7 @@ for name, vector in {"query of D": query, "mark of D": mark, "key of i after D":
     print(f"{name:16} {vector[:4]} ... {len(vector)} numbers")
 print(f"score of the query and the key: {query @ key / math.sqrt(16):.1f}")
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # **Predict.** Now the same query meets other keys: an `i` after each of the other letters, an `i`
 # without any mark, and the earlier `D` itself. If our story is right, how will they score?
 
@@ -547,11 +548,10 @@ print(f"and rotated, 1 to 15 tokens back: {min(rotated):.2f} to {max(rotated):.2
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Put your own attention in
 #
-# The matrices say what the heads *can* do. Does the model *need* them? To find out we must change
-# what a head does, so your own attention has to get into the model. The library looks up each
-# layer's attention by name, and `use_attention` registers your function under such a name. It
-# receives a mask, and queries, keys and values that are already split into heads and rotated; `W_o`
-# comes after it.
+# The matrices say what the heads *can* do. Does the model *need* them? To change what a head does,
+# your own attention must get into the model. The library looks up each layer's attention by name,
+# and `use_attention` registers your function. It receives a mask, and queries, keys and values,
+# already split into heads and rotated; `W_o` comes after it.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -623,7 +623,7 @@ def silent(attention, head):
     return attend
 
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # **Predict** the table that comes next. Each head of layer 1 is taken away in turn: without which
 # one does the accuracy fall most? And do the maps of layer 2, which nobody touches, stay as they
 # are?
