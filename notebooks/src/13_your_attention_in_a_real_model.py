@@ -62,7 +62,7 @@ set_style()
 # small language model, a Llama, can learn it as well, and here you find out how. Its parts are:
 #
 # - **Scores and softmax** (chapters 3 and 4). A query's weights are the softmax of its scores
-#   $q \cdot k / \sqrt d$. A mask is `True` where it may attend.
+#   $q \cdot k / \sqrt d$. A mask is `True` where a query may attend.
 # - **Heads** (chapter 6) attend side by side, each with queries, keys and values of its own.
 # - **Rotary positions** (chapter 7) turn queries and keys, so that a score depends on the distance.
 
@@ -335,7 +335,7 @@ plt.show()
 # So far you have a good story, told from pictures of weights. The second half tests it, by the
 # heads' parameters and by taking heads away.
 #
-# **What we did not show.** That one layer *cannot* do it: at these sizes it did not learn it.
+# **What we did not show.** That one layer *cannot* do it: at these sizes, it only did not learn it.
 # Sanford, Hsu and Telgarsky (2024) prove that it must be exponentially larger than two layers to
 # solve such a task. In language models, Olsson et al. (2022) saw induction heads appear just when
 # a model suddenly gets better at using distant text. That the heads cause this was shown only for
@@ -374,9 +374,9 @@ plt.show()
 # ### One score, step by step
 #
 # Does the query of `D` fit the mark of `D`? Let us follow the letter along both of its paths. The
-# second `D` becomes a query of layer 2. The mark of the first `D` is added to the vector of `i`,
-# because layers only add to a vector (the **residual stream**). From this sum layer 2 makes a key.
-# We leave out what else layer 1 adds. As in the model, a norm rescales whatever a layer reads:
+# second `D` becomes a query of layer 2. The first `D` leaves its mark in the vector of `i`, because
+# layers only add to a vector (the **residual stream**), and from this sum layer 2 makes a key. As
+# in the model, a norm rescales whatever a layer reads, but we leave out what else layer 1 adds:
 
 
 # %% slideshow={"slide_type": "skip"}
