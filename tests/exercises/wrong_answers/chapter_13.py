@@ -222,3 +222,56 @@ def by_index_of(weights, tokens):
 @wrong("13.7", "over the heads")
 def one_number(weights, tokens):
     return token_after_token(weights, tokens).mean()
+
+
+@right("13.8")
+def letter_for_letter(letters, W_v, W_o, W_q, W_k):
+    table = letters.new_zeros(len(letters), len(letters))
+    for a, looks in enumerate(letters):
+        for b, written in enumerate(letters):
+            key = W_k.T @ (W_o.T @ (W_v.T @ written))
+            table[a, b] = (W_q.T @ looks).dot(key) / key.shape[0] ** 0.5
+    return table
+
+
+@wrong("13.8", "from the letters themselves")
+def qk_alone(letters, W_v, W_o, W_q, W_k):
+    """The table of one head, as if nothing had been written."""
+    between = W_q @ W_k.T / np.sqrt(W_q.shape[-1])
+    return torch.einsum("ai,ij,bj->ab", letters, between, letters)
+
+
+@wrong("13.8", "needs no mark")
+def marks_on_both_sides(letters, W_v, W_o, W_q, W_k):
+    """Every token has a mark after layer 1, the one that looks as well."""
+    after = torch.einsum("ni,ij,jk->nk", letters, W_v, W_o)
+    return after @ (W_q @ W_k.T) @ after.mT / np.sqrt(W_q.shape[-1])
+
+
+@right("13.9")
+def by_a_switch(attention, head):
+    def switched(queries, keys, values, mask=None):
+        on = (torch.arange(queries.shape[1]) != head).to(queries.dtype)
+        return attention(queries * on.reshape(-1, 1, 1), keys, values, mask=mask)
+
+    return switched
+
+
+@wrong("13.9", "changed the queries")
+def in_place(attention, head):
+    def attend(q, k, v, mask=None):
+        q[:, head].zero_()
+        return attention(q, k, v, mask)
+
+    return attend
+
+
+@wrong("13.9", "lost the mask")
+def mask_is_none(attention, head):
+    """The default of `mask` is handed on, whatever comes."""
+
+    def attend(q, k, v, mask=None):
+        q = torch.stack([q[:, h] * (h != head) for h in range(q.shape[1])], dim=1)
+        return attention(q, k, v)
+
+    return attend
