@@ -214,9 +214,9 @@ print(f"one cache: {cache:.2f} GB; one user's next token: {(16 + cache) / 3.35:.
 # Llama 3.1 8B has 32 layers with 32 heads each.
 #
 # All 1,024 heads together need 41 TB, which training would keep for the backward pass. Reading
-# needs only one layer at a time. But there the scores lie beside the weights, which makes 2.6 TB,
-# or 32 of these GPUs. And yet this model reads 128K tokens (Llama Team, 2024), so its attention
-# must do without the whole matrix.
+# needs only one layer at a time. But there the scores of 32 heads lie beside their weights: $32
+# \cdot 40 \cdot 2$ GB make 2.6 TB, or 32 of these GPUs. And yet this model reads 128K tokens (Llama
+# Team, 2024), so its attention must do without the whole matrix.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks these sizes
@@ -436,8 +436,8 @@ for block_size in (5, 64, 200):
 #
 # Can tiles also save time? A GPU has little fast memory beside its arithmetic, and much slow memory
 # further away. Plain attention writes first its scores and then its weights to the slow memory, and
-# reads them back. For 8,192 tokens and $d = 64$, these four trips carry 128 times as many numbers
-# as queries, keys, values and output together.
+# reads them back: $4 n^2$ numbers, where queries, keys, values and output together have only
+# $4 n d$. For 8,192 tokens and $d = 64$ that is 128 times as many.
 #
 # Our tiles avoid this, but in Python the result of each line may still travel. So
 # **FlashAttention** (Dao et al., 2022) runs the whole loop in one **kernel**, a program that the
@@ -572,7 +572,8 @@ for _ in range(20):
     square @ square
     products.append(time.process_time() - started)
 share = 4 * 8192**2 * 64 / (fused[3][2] / 1000) / (2 * 1024**3 / min(products))
-print(f"fused: {share:.0%} of the speed at which this core multiplies two matrices")
+print(f"8,192 tokens: plain {plain[3][2]:,.0f} ms, fused {fused[3][2]:,.0f} ms", end=", ")
+print(f"which is {share:.0%} of the speed of a plain product of matrices on this core")
 assert all(measured[kind][3][1] < plain[3][1] / 10 for kind in ("fused", "tiles"))
 assert fused[3][1] / fused[1][1] < 8 and plain[3][1] / plain[1][1] > 8  # four times the tokens
 assert fused[3][2] / fused[1][2] > 8 and fused[3][2] < plain[3][2]
@@ -583,8 +584,9 @@ assert fused[3][2] / fused[1][2] > 8 and fused[3][2] < plain[3][2]
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # No, its time grows like $n^2$: four times the tokens are sixteen times the pairs, and every pair
-# still takes its multiplications. **A fused kernel makes the novel *possible*. It does not make it
-# cheap.**
+# still takes its multiplications. But without the trips it needs less time than plain attention,
+# and comes near the speed of a plain product of matrices. **A fused kernel makes the novel
+# *possible*. It does not make it cheap.**
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. A process remembers the most memory that it ever held, so each kind runs in a
@@ -678,7 +680,7 @@ for n, ms in {1024: 0.26, 16_384: 2.52, 65_536: 37.8}.items():
     work = 8 * n * 1024**2 + 4 * n**2 * 1024  # four projections, scores and averages
     carried = 2 * (12 * n * 1024 + 4 * 1024**2)  # what each step reads and writes, and four weights
     spot = work / carried, work / ms / 1e9
-    ax.loglog(*spot, "D", color=INK, ms=7, label="a layer, measured" if n == 1024 else "")
+    ax.loglog(*spot, "D", color=INK, ms=7, label="our layer, measured" if n == 1024 else "")
     where = {"xytext": (0, -20), "textcoords": "offset points", "ha": "center"}
     ax.annotate(f"{n:,}" if n == 16_384 else f"{n:,} tokens", spot, **where)
 ax.set(xlabel="intensity: operations per byte", ylabel="trillion operations per second")
@@ -697,11 +699,11 @@ assert round(h100.ridge) == 295 and round(twice.ridge) == 590 and round(786 / 3.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Only fused prefill can. The ridge moves to 590, and fused prefill, with an intensity of at most
-# 1,024, can stay right of it. Plain prefill, if its matrix is too large for the fast memory, and
-# decoding were left of it already, where the memory decides. **Here faster arithmetic speeds up
-# fused prefill, but not decoding.** To make decoding faster, carry fewer bytes, or do more with
-# each. (A roof is only an upper bound: the measured layers reach half of it, or a twentieth.
-# *Measured on an H100* says why.)
+# 1,024, can stay right of it. Plain prefill and decoding were left of it already, where the memory
+# decides. (Plain prefill only if its matrix does not fit into the fast memory.) **Here faster
+# arithmetic speeds up fused prefill, but not decoding.** To make decoding faster, carry fewer
+# bytes, or do more with each. (A roof is only an upper bound: the measured layers reach half of it,
+# or a twentieth. *Measured on an H100* says why.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Point at each mark. The hollow ones are NVIDIA's two figures and a division, the
@@ -809,9 +811,9 @@ assert round(llama_3 * 8192 / 1e9, 2) == 1.07
 #
 # The simplest server takes sixteen users, answers all of them, and only then takes others. But when
 # an answer ends, its place in the batch, its **slot**, stays empty until the longest ends (Yu et
-# al., 2022). Suppose the longest answer needs 20 more tokens, the others end evenly before it, and
-# each step computes the empty slots as well. Then almost half of the slots are empty on average,
-# and as much of the throughput is lost. The newcomer waits $20 \cdot 9.9 + 133 = 331$ ms.
+# al., 2022). Suppose the answers end one after the other, the last of them after 20 more tokens.
+# Then almost half of the slots are empty on average, and if empty slots are computed as well, so
+# much of the throughput is lost. The newcomer waits $20 \cdot 9.9 + 133 = 331$ ms.
 #
 # ### Continuous batching
 #
@@ -829,7 +831,8 @@ assert round(llama_3 * 8192 / 1e9, 2) == 1.07
 # So the prompt should come in pieces, but of which size? In the 9.90 ms that a step takes to carry
 # parameters and caches, the arithmetic has time for $9.90 / 0.01618 = 612$ tokens. The users need
 # 16 of them, so 596 tokens of the prompt can ride along at no cost. In such **chunks** (Agrawal et
-# al., 2023) the prompt takes 14 steps or 139 ms, and the others keep their 9.9 ms.
+# al., 2023) the prompt takes 14 steps or 139 ms, and by our formula, which leaves out the
+# prompt's own attention, the others keep their 9.9 ms.
 #
 # ### Separate machines
 #
@@ -1319,7 +1322,7 @@ assert round(ms[1, 8192] / 8, 1) == 0.6
 # ## Summary
 #
 # - Computing or carrying: the longer of the two times decides. Fused prefill of long texts is
-#   compute-bound, and decoding memory-bound, if few or no heads share a cache.
+#   compute-bound, and decoding memory-bound, unless very many heads share a cache.
 # - A softmax can be read in pieces, because a new maximum rescales the sum and the unnormalised
 #   output by one factor. So memory grows like $n$, though time still grows like $n^2$.
 # - The next token takes (parameters + B · cache) / (bytes per second). While the memory is busy,
@@ -1578,9 +1581,9 @@ else:
 # 0.35 ms without such a graph and 0.04 ms with it, and 16,384 tokens 2.8 and 2.6 ms.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# With 16,384 tokens the products would take 1.6 ms. At an H100's 3.9 trillion exponentials per
-# second (Shah et al., 2024), those of the softmax take 1.1 ms. One after the other this makes 2.7
-# ms, near the measured 2.5. (We did not measure the two apart.)
+# With 16,384 tokens the products would take 1.6 ms. But the softmax also needs exponentials, of
+# which an H100 computes only 3.9 trillion per second (Shah et al., 2024), so they take 1.1 ms. One
+# after the other this makes 2.7 ms, near the measured 2.5. (We did not measure the two apart.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the shares of the stored table, and the numbers below it
