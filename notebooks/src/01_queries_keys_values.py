@@ -7,15 +7,14 @@
 # - say which weights keep the answer in the convex hull of the values, and why;
 # - train a query matrix by gradient descent, and check what it has learned.
 #
-# Core path: 55 to 80 minutes. Going further: 10. Exercises: 43.
+# Core path: 55 to 80 minutes. Going further: 5. Exercises: 43.
 #
 # Builds on chapter 0. The book is *Dive into Deep Learning* (D2L), section 11.1.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 36 minutes, votes included. After 18 minutes you should be at 'Where queries, keys and values come
+# 36 minutes, votes included. After 19 minutes you should be at 'Where queries, keys and values come
 # from'. Behind? Pass over the order of the pairs, and let 'dog bites man' wait for chapter 7. The
-# slides after the summary, the view 'Walk, and turn the temperature' among them, are for questions.
-# Homework: exercises 1.1, 1.2 and 1.5.
+# slides after the summary are for questions. Homework: exercises 1.1, 1.2 and 1.5.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -26,7 +25,7 @@ import torch
 from ipywidgets import FloatLogSlider
 from matplotlib.patches import Polygon
 
-from d2l_attention.views import Player, State, explore, grid, schematic
+from d2l_attention.views import explore, schematic
 from d2l_attention.views.palette import FAINT, GREY, GROUND, KEY, OUTPUT, QUERY, TINT, VALUE, WEIGHT
 from d2l_attention.views.plots import heatmap, set_style
 
@@ -44,9 +43,8 @@ set_style()
 # $$\tfrac14\,(4, 0) + \tfrac34\,(0, 8) = (1, 6)$$
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A matrix product computes many such sums at once. The exponential $e^x$ is positive and grows with
-# $x$; moreover, $e^0 = 1$ and $e^{x + c} = e^c e^x$. The code uses PyTorch and prints three
-# decimals. Only the end of the core path needs derivatives.
+# A matrix product computes many such sums at once. The exponential is always positive, and
+# $e^{x + c} = e^c e^x$. Only the end of the core path needs derivatives.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room do the sum before you show it, because its two weights and its answer
@@ -55,8 +53,8 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Why attention?
 #
-# A sentence may have 5 words or 50. If each word is a vector of 8 numbers, the sentence has 40
-# numbers or 400, and no single matrix takes both.
+# A sentence may have 5 words or 50. If each word is a vector of 8 numbers, the words laid end to
+# end are 40 numbers or 400, and no single matrix takes both.
 #
 # **Question.** How would you turn 5 words into *one* vector of a fixed size, and 50 words as well?
 
@@ -67,10 +65,9 @@ set_style()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The idea became known through translation. In 2014, one network read a sentence into one vector,
-# from which a second network wrote the translation, so the sentence had to be compressed before
-# anybody knew which word would be needed. Bahdanau, Cho and Bengio (2015) let the second network
-# look back at all the words and decide at each step how much each of them matters *now*. This
-# chapter builds that one step, and chapter 5 a translator around it.
+# from which a second network wrote the translation. Bahdanau, Cho and Bengio (2015) let the second
+# network look back at all the words and decide at each step how much each of them matters *now*.
+# This chapter builds that one step, and chapter 5 a translator around it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask before you show the answer. Expect 'cut or pad' and 'add the words up'; divided
@@ -148,9 +145,9 @@ print("where you are: ", dictionary.get((2, 1)))
 # $$a_j = -\tfrac12 \lVert q - k_j\rVert^2$$
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# You may ignore the half. (Chapters 2 and 3 compare other scores.) In the code, comments give the
-# shapes, for Q queries and K keys of size D, and K values of size V. `None` adds an axis: (1, 1, 2)
-# minus (4, 2) is (1, 4, 2), so every query meets every key.
+# The half only sets how fast the weights will fade with the distance. In the code's comments, Q and
+# K count queries and keys, while D and V are the sizes of a key and a value. `None` adds an axis:
+# (1, 1, 2) minus (4, 2) is (1, 4, 2), so every query meets every key.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -180,12 +177,10 @@ print(scores)
 #
 # Since all scores are in the sum, a weight depends on *all* keys: if a fifth station opened, the
 # other four would lose some of theirs.
-#
-# By hand: which weights do the scores $0$ and $\ln 3$ give?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Their exponentials are $1$ and $3$, which sum to $4$, so the weights are $\tfrac14$ and
-# $\tfrac34$.
+# Take the scores $0$ and $\ln 3$, for example. Their exponentials are $1$ and $3$, which sum to
+# $4$, so the weights are $\tfrac14$ and $\tfrac34$:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the two scores on the exponential, and the share of each in the sum
@@ -211,8 +206,8 @@ plt.show()
 # 3/4.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Wait for the two weights before you show them. Some compute ln 3 = 1.1 first, which is
-# not needed. The weighted sum with these two weights is on the board already.
+# One minute. Let the room compute the two weights before you show them. Some compute ln 3 = 1.1
+# first, which is not needed. The weighted sum with these weights is on the board already.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The wind at the star
@@ -227,51 +222,80 @@ print("weights", weights)
 print("wind   ", wind)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Before the run: which two stations get the same weight, and why?
-
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Steps through the three lines, number by number
-place, right = {"x": 2.7, "width": 1.4}, {"x": 8.5, "width": 1.4}
-stations = grid(names, y=0, kind="head", **place)
-upper = stations + grid(scores, y=1, name="score", label="scores", **place)
-raised = grid(positive, y=2, name="e", origin="score", label="exponentials", **place)
-total = grid("sum", y=1, kind="head", **right)
-total += grid(positive.sum(), y=2, name="sum", origin="e", **right)
-shares = grid(weights, y=3, kind="weight", name="weight", origin="e", label="weights", **place)
-moved = stations + grid(weights, y=1, kind="weight", name="weight", label="weights", **place)
-moved += grid(values.T, y=2, kind="value", label="winds", digits=0, **place)
-products = weights * values.T  # (2, 4): east above north
-moved += grid(products, y=4, name="product", origin="weight", label="products", **place)
-answer = grid(wind.T, y=4, kind="output", name="wind", origin="product", **right)
-squares = " and ".join(f"{-2 * score:.0f}" for score in scores[0]).replace(" and", ",", 2)
-texts = {
-    "The closer a station, the larger its score": "A score is minus half the squared distance: "
-    f"the squares are {squares}.",
-    "The exponential makes every score positive": "The order of the stations stays.",
-    "The four exponentials have a sum": "Each of them will be divided by it.",
-    "Divided by their sum, they are weights": "Equally far, Harbour and Lake have the same; "
-    "Hill and Forest have less, but not nothing.",
-    "Each weight multiplies the wind of its station": "East stands above, north below.",
-    "The sum of the products is the wind at the star": "It is made of the four winds alone.",
-}
-growing = [upper, upper + raised, upper + raised + total, upper + raised + total + shares]
-drawn = [*growing, moved, moved + answer]
-Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=True)])
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: six steps in a table with a column for each station. The scores become exponentials, and
-# the exponentials weights: 0.43, 0.10, 0.04 and 0.43. The weights multiply the winds, and the
-# products sum to the answer (8.9, 3.7).*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Step through it, and let the room say each row before it comes. Then compare with the
-# guesses on the board: who was nearest? Ask for the weights that each rule implies. 'The nearest
-# station' has a single 1.
+# 1½ minutes. Before the run: which two stations get the same weight, and why? Then compare with the
+# guesses on the board, and ask for the weights that each rule implies. 'The nearest station' has a
+# single 1.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # So attention has an answer even where there is no station. If you guessed $(9.5, 3)$, half Harbour
-# and half Lake, or $(6.75, 5)$, the average of all four, you took a weighted sum as well, with
-# other weights.
+# and half Lake, you took a weighted sum as well, with other weights.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Walk, and turn the temperature
+#
+# Now you move the query yourself, starting near the Forest. With the third slider you divide all
+# scores by a number $T > 0$, the **temperature**, before the softmax.
+#
+# **Question.** At $T = 0.1$ the Forest takes everything. Would one station do so at $(2, 1.5)$ as
+# well?
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the map, the weights and the wind for a query and a temperature that you choose
+hull = values[[0, 3, 1, 2]]  # the corners, one after the other
+
+
+def walk(figure, east=0.5, north=2.8, temperature=1.0):
+    here = torch.tensor([[east, north]])
+    weights = (distance_score(here, keys) / temperature).softmax(dim=-1)
+    wind = weights @ values
+    country, shares, sky = figure.subplots(1, 3)
+    country.scatter(*keys.T, s=40 + 600 * weights[0], color=KEY, marker="s", alpha=0.8)
+    country.scatter(east, north, s=160, marker="*", color=QUERY)
+    there = dict(angles="xy", scale_units="xy", scale=8, width=0.01, color=OUTPUT)
+    country.quiver([east], [north], *wind.T, **there)
+    for name, key in zip(names, keys.tolist(), strict=True):
+        country.annotate(name, key, xytext=(0, 14), textcoords="offset points", ha="center")
+    country.set(title="the map", xlim=(-1.5, 5.5), ylim=(-1.5, 5.5))
+    country.set(xlabel="km east", ylabel="km north", aspect="equal")
+    shares.bar_label(shares.bar(names, weights[0], color=WEIGHT), fmt="%.2f")
+    shares.set(title=f"weights at T = {temperature:.1f}", ylim=(0, 1.1))
+    shares.tick_params(axis="x", rotation=45)
+    sky.add_patch(Polygon(hull, color=VALUE, alpha=0.15))
+    sky.scatter(*values.T, s=40 + 300 * weights[0], color=VALUE, marker="D")
+    for name, value in zip(names, values.tolist(), strict=True):
+        below = name in ("Harbour", "Lake")
+        beside = dict(xytext=(0, -20 if below else 12), ha="center")
+        sky.annotate(name, value, textcoords="offset points", **beside)
+    sky.scatter(*wind[0], s=130, facecolor=GROUND, edgecolor=OUTPUT, linewidth=3, zorder=3)
+    sky.set(title="your wind stays in the tint", xlabel="km/h east", ylabel="km/h north")
+    sky.set(xlim=(0, 12), ylim=(0, 11))
+
+
+explore(
+    walk,
+    figsize=(11, 3.9),
+    alt="A map of the stations and you, the four weights as bars, your wind among the four.",
+    east=(-1.0, 5.0, 0.1),
+    north=(-1.0, 4.0, 0.1),
+    temperature=FloatLogSlider(value=1.0, min=-1, max=2, step=0.1, readout_format=".1f"),
+)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view with three panels. Left, the map with the four stations and a star
+# for you; middle, the four weights as bars; right, the plane of winds with the answer as a ring
+# in the tint between the four winds.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# No: there Harbour, Hill and Lake have the same score, so each keeps a third at low $T$. At
+# $T = 100$ the wind is near the average wherever you walk. It never leaves the tint, and 'Four
+# kinds of weights' says why.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Vote before you walk. Expect 'yes, one', because one took everything before, but
+# three equal scores stay equal, and each gets a third. At a high temperature, the ring stays near
+# the average wherever you walk. On a slide each slider has five stops, those of the question among
+# them.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Attention pooling in one formula
@@ -304,15 +328,12 @@ schematic("attention pooling")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # At the star, one query met four pairs, so Q is 1 and K is 4, while D and V are 2. The same formula
-# serves a database of any size. Nothing has to be compressed in advance, because all pairs are
-# still there when the query comes, and when they change, the same query gets another answer.
+# serves a database of any size, and nothing has to be compressed in advance, because all pairs are
+# still there when the query comes.
 #
-# Attention can be designed otherwise. Mnih and others (2014) let a network *choose* where to look
-# in an image, and since such a choice has no derivative, they trained it by reinforcement learning.
-# A weighted sum, however, can learn by gradient descent.
-#
-# **A first place to stop.** You now have the whole idea. The rest of the chapter makes the code
-# safe, lets words ask, and shows what the softmax is good for and how queries are learned.
+# **A first place to stop.** You now have the whole idea. The rest makes the code safe for large
+# scores, lets words attend to each other, and shows what the softmax is good for and how queries
+# are learned.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room put numbers on the arrows: Q = 1, K = 4, D = V = 2. Come back to it when
@@ -369,11 +390,14 @@ def pool(scores, values):
 # three:
 #
 # $$q = W_q\, x, \qquad k = W_k\, x, \qquad v = W_v\, x .$$
+#
+# The same three matrices serve every word, so 50 words need no more of them than 5.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Let us choose such matrices by hand. Is it 'cats drink milk' or 'cats drinks milk'? The verb has
 # to know who drinks, so it looks for a noun that is alive. (In 'cats chase dogs' both nouns would
-# fit.) Let a word be four numbers, where 0 under *plural* means 'does not apply':
+# fit.) Let a word be four numbers. Under *plural*, $1$ means plural, $-1$ means singular, and $0$
+# 'does not apply':
 #
 # | word | noun | verb | alive | plural |
 # |---|---|---|---|---|
@@ -387,16 +411,16 @@ def pool(scores, values):
 # verb find in 'cats chase dogs'? (Both nouns.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The key holds *noun* and *alive*, both doubled to set the keys further apart, so the key of a
-# living noun is $(2, 2)$. This point should be the query of a verb, so $W_q$ writes twice the
-# *verb* feature into both places. For *drink*:
+# As on the map, let queries and keys be points in a plane. $W_k$ turns a word into the point (twice
+# *noun*, twice *alive*), so the key of a living noun is $(2, 2)$. A verb should ask there, so $W_q$
+# writes twice the *verb* feature into both places. For *drink*:
 #
 # $$W_q\, x = \begin{pmatrix} 0 & 2 & 0 & 0 \\ 0 & 2 & 0 & 0 \end{pmatrix}
 #   \begin{pmatrix} 0 \\ 1 \\ 0 \\ 0 \end{pmatrix}
 #   = \begin{pmatrix} 2 \\ 2 \end{pmatrix}$$
 #
-# The value is *plural*. In `words @ W_q.T` each row is a word, so a single product makes all
-# queries:
+# $W_v$ reads *plural* for the value. In `words @ W_q.T` each row is a word, so a single product
+# makes all queries. The picture below the code shows where queries and keys lie.
 
 # %% slideshow={"slide_type": "subslide"}
 words = torch.tensor([[1.0, 0, 1, 1], [0, 1, 0, 0], [1, 0, 0, -1]])  # cats, drink, milk
@@ -404,25 +428,51 @@ W_q = torch.tensor([[0.0, 2, 0, 0], [0, 2, 0, 0]])
 W_k = torch.tensor([[2.0, 0, 0, 0], [0, 0, 2, 0]])
 W_v = torch.tensor([[0.0, 0, 0, 1]])
 word_queries, word_keys, word_values = words @ W_q.T, words @ W_k.T, words @ W_v.T
-print("queries", word_queries.tolist())
-print("keys   ", word_keys.tolist())
-print("values ", word_values.tolist())
+print("values", word_values.tolist())
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# So the query of *drink* equals the key of *cats*, although the two words share no feature. This is
-# possible because different matrices make queries and keys, and therefore a word can ask for one
-# thing and offer another.
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws keys and queries of the three words as points of one plane
+figure, ax = plt.subplots(figsize=(6.4, 3.3))
+ax.scatter(*word_keys.T, s=400, color=KEY, marker="s")
+ax.scatter(*word_queries[:2].T, s=150, facecolor=QUERY, edgecolor=GROUND, linewidth=3, zorder=3)
+for word, key in zip(["cats", "drink", "milk"], word_keys.tolist(), strict=True):
+    ax.annotate(f"key: {word}", key, xytext=(18, -5), textcoords="offset points", color=KEY)
+for asking, point in zip(["cats, milk", "drink"], word_queries[:2].tolist(), strict=True):
+    above = dict(xytext=(0, 18), textcoords="offset points", ha="center")
+    ax.annotate(f"query: {asking}", point, color=QUERY, **above)
+ax.set(xlabel="noun, twice", ylabel="alive, twice", xlim=(-0.9, 3.1), ylim=(-0.6, 2.8))
+ax.set(xticks=[0, 1, 2], yticks=[0, 1, 2])
+ax.set_title("The query of drink lands on the key of cats")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a plane with twice noun to the right and twice alive upwards. Squares are the keys: cats
+# at (2, 2), drink at (0, 0), milk at (2, 0). Circles are the queries: that of drink is on the
+# square of cats, and that of cats and milk, at (0, 0), is on the square of drink.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# *Drink* and *cats* share no feature, and yet the query of one lands on the key of the other.
+# Different matrices make queries and keys, so a word can ask for one thing and offer another.
+#
+# Distance is the score that a picture shows best. Most networks use the **dot product**
+# $q \cdot k$, which multiplies two vectors entry by entry and adds up:
+
+# %% slideshow={"slide_type": "fragment"}
+print((word_queries @ word_keys.T).tolist())  # a row for each query: cats, drink, milk
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# For *drink*, the second row, they rank the keys as distance does. (Chapter 3 compares the two.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. The bridge to the rest of the course. Do the product on the board, and let the room
 # do the key of 'milk', (2, 0). A network has hundreds of numbers per word, and nobody tells it what
-# they mean.
+# they mean. The last line, the dot products, is for chapter 3: one sentence is enough.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## All queries in one matrix product
 #
-# What does each word receive? The queries of all three are the rows of a matrix, and our two
-# functions work as they are:
+# What does each word receive? We go back to the distance score, and our two functions answer all
+# three queries at once:
 
 # %% slideshow={"slide_type": "-"}
 answers, word_weights = pool(distance_score(word_queries, word_keys), word_values)
@@ -433,7 +483,7 @@ print("cats, drink and milk receive", answers.T)
 figure, ax = plt.subplots(figsize=(6.4, 3.4))
 heatmap(ax, word_weights, ["cats", "drink", "milk"], ["cats", "drink", "milk"], numbers=True)
 ax.set(ylabel="query", xlabel="key")
-ax.set_title("The verb attends to cats, and both nouns to the verb")
+ax.set_title("The verb attends mostly to cats")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -443,10 +493,10 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The verb attends mostly to *cats*, and its answer, 0.75, is positive, which means plural: 'drink'.
-# The two nouns have the query $(0, 0)$, which does not mean 'no question': it is the point where
-# the key of *drink* is, and since weights must sum to one, some word always gets them. So the nouns
-# receive $-0.10$, which means nothing to them. (Whether a large weight also *explains* a trained
-# network is a question for chapters 5, 8 and 13.)
+# The nouns ask for nothing, but their weights must still sum to one. Their query $(0, 0)$ happens
+# to lie on the key of *drink*, which therefore gets most of the weight. This accident belongs to
+# the distance score: with dot products, which are all 0 for the nouns, each word would get a third.
+# (Whether a large weight also *explains* a trained network is a question for chapters 5, 8 and 13.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Go slowly, because every later chapter shows such a picture. Before it, do the three
@@ -465,8 +515,8 @@ answer, verb_weights = pool(distance_score(word_queries[1:2], word_keys), cat_va
 print("drink: weights", verb_weights, " answer", answer)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Now the answer is negative: 'drinks'. But the weights are those of the heat map, because the query
-# and the keys are the same. So the keys decide how much a word counts, and the values what it
+# Now the answer is negative: 'drinks'. The weights are those of the heat map, because the query and
+# the keys are the same. So the keys decide how much a word counts, and the values what it
 # contributes. (*Milk*, a noun as well, lowers both answers by 0.12.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -476,20 +526,18 @@ print("drink: weights", verb_weights, " answer", answer)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The order of the pairs
 #
-# Does the order of the pairs matter? Here is the wind at the star, and again with the stations
-# backwards:
+# A sum does not depend on the order of its terms, so to attention pooling, 'dog bites man' and 'man
+# bites dog' are the same database. Chapter 7 shows how a network can still tell them apart.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Checks that the wind at the star is the same with the stations backwards
 backwards, _ = pool(distance_score(query, keys.flip(0)), values.flip(0))
-print(wind, backwards)
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# It does not, and this is also a limitation: to attention pooling, 'dog bites man' and 'man bites
-# dog' are the same database. Chapter 7 shows how a network can still tell them apart.
+torch.testing.assert_close(backwards, wind)
+print("checked: with the stations listed backwards, the wind at the star is the same")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Why does a graphics card like the one product? (No row waits for another row.) Before
-# the last lines: which two sentences have the same words and different meanings?
+# you show the slide: which two sentences have the same words and different meanings?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Four kinds of weights
@@ -516,7 +564,6 @@ kinds = {
 }
 pooled = [(chosen @ values).tolist() for chosen in kinds.values()]
 figure, axes = plt.subplots(1, 4, figsize=(13, 3.5), sharex=True, sharey=True)
-hull = values[[0, 3, 1, 2]]  # the corners, one after the other
 cone = torch.stack([torch.zeros(2), 9 * values[0], 9 * values[2]])
 for region, ax in zip((cone, hull), axes[:2], strict=True):
     ax.add_patch(Polygon(region, color=VALUE, alpha=0.15))
@@ -532,7 +579,7 @@ for ax, (kind, chosen), answer in zip(axes, kinds.items(), pooled, strict=True):
     ax.set(title=kind, xlabel="wind east, km/h", xlim=(0, 19), ylim=(0, 15))
     ax.set_yticks([0, 5, 10, 15])
 axes[0].set_ylabel("wind north, km/h")
-figure.suptitle("From left to right, the answer (ring) has less room (tint; a disc is one point)")
+figure.suptitle("Only the first kind lets the answer (ring) leave the space between the winds")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -543,15 +590,15 @@ plt.show()
 # average, each marked by a disc.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Only with the first, whose answers fill the **cone** between the rays from 0 through the values,
-# as far out as you like. Weights that also sum to one, as those of a softmax do, keep the answer in
-# the **convex hull** of the values, which a rubber band around them encloses, and there no wind is
-# stronger than the strongest of the four. The last two kinds are special cases: a single 1 is an
-# ordinary lookup, and equal weights are **average pooling**.
+# Only with the first. The tint shows where the answer can be, and with the first kind it is a
+# **cone** without end. (A larger diamond has more weight.) Softmax weights also sum to one. Then
+# the answer stays inside a rubber band stretched around the values, their **convex hull**, where no
+# wind is stronger than the strongest of the four. The last two kinds are special cases: a single 1
+# is an ordinary lookup, and equal weights are **average pooling**.
 #
-# Why the hull? A weighted average of two points lies on the segment between them, and if you then
-# average the result with a third point, and so on, you stay inside. Both conditions are needed: 2
-# for the Hill and $-1$ for the Forest also sum to one, but they give $(10, 13)$, outside.
+# Why the hull? A weighted average of two points lies on the segment between them. If you then
+# average the result with a third point, and so on, you stay inside. Negative weights can lead
+# outside: 2 for the Hill and $-1$ for the Forest also sum to one, but they give $(10, 13)$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Vote before the picture: only the first can. Then say the names: cone, convex hull (a
@@ -562,12 +609,11 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Temperature: between a lookup and an average
 #
-# Between a lookup and an average lies a whole scale. We move along it by dividing the scores by a
-# number $T > 0$, the **temperature**, before the softmax. (Its inverse is the sharpness of chapter
-# 0.)
+# On the map, the temperature $T$ led from a lookup to an average. What does dividing the scores by
+# $T$ do to the weights? (Its inverse is the sharpness of chapter 0.)
 #
-# **Predict.** The scores $0$ and $\ln 3$ gave the weights $\tfrac14$ and $\tfrac34$. What are the
-# weights at $T = \tfrac12$?
+# **Predict.** At $T = 1$, the scores $0$ and $\ln 3$ have the weights $\tfrac14$ and $\tfrac34$.
+# What are the weights at $T = \tfrac12$?
 
 # %% slideshow={"slide_type": "fragment"}
 for T in (0.5, 0.2, 100.0):
@@ -575,49 +621,44 @@ for T in (0.5, 0.2, 100.0):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # They are 0.1 and 0.9, because dividing by $\tfrac12$ doubles the scores, which squares their
-# exponentials: $1$ and $3$ become $1$ and $9$. A low temperature drives the weights apart, towards
-# a lookup, and a high one brings them together, towards an average. (In 'Going further' you walk
-# across the map and turn the temperature yourself.)
+# exponentials: $1$ and $3$ become $1$ and $9$. A lower temperature drives the weights further
+# apart, and a high one brings them together.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes. One of them in pairs. Expect ⅛ and ⅜, or 'the same' from those who remember that a
-# common factor cancels; but here it is a factor of the scores, not of the exponentials. Ask for
-# very small and very large T before you show the numbers.
+# 1½ minutes, one of them in pairs. Expect ⅛ and ⅜, or 'the same' from those who remember that a
+# common factor cancels; but here it is a factor of the scores, not of the exponentials.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Why attention can learn
 #
 # Can a network find its own queries? Training changes numbers in the direction in which the error
 # falls, and to find this direction, it must know how the answer changes when the query moves a
-# little. In a lookup, the answer stays the same until at some border it jumps. Attention, however,
-# answers every small step with a small change:
+# little. If we copied the wind of the nearest station, nothing would change until, half-way between
+# two stations, the answer jumps. Attention responds to every small step with a small change:
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Draws the wind of a lookup and of attention on a walk to the east
+# Draws the wind of the nearest station and of attention on a walk to the east
 east = torch.linspace(0, 4, 201)
 path = torch.stack([east, torch.ones(201)], dim=1)  # (201, 2): always 1 km north
 by_attention, path_weights = pool(distance_score(path, keys), values)
-by_lookup = values[path_weights.argmax(dim=1)]
-by_lookup[100] = math.nan  # half-way it jumps
+by_nearest = values[path_weights.argmax(dim=1)]
+by_nearest[100] = math.nan  # half-way it jumps
 figure, ax = plt.subplots(figsize=(7.4, 2.9))
-ax.plot(east, by_lookup[:, 1], color=GREY, label="lookup")
+ax.plot(east, by_nearest[:, 1], color=GREY, label="nearest station")
 ax.plot(east, by_attention[:, 1], color=OUTPUT, linestyle="--", label="attention")
 ax.set(xlabel="km east, at 1 km north", ylabel="north wind, km/h", ylim=(1, 6))
 ax.legend(frameon=False)
-pull = f"pulled up by the Hill: wind 9, weight {path_weights[-1, 1]:.2f}"
-ax.text(4, 5.15, pull, ha="right")
-ax.text(4, 3.45, "the Lake's 4", ha="right")
-ax.set_title("A lookup is flat and jumps, attention rises smoothly")
+ax.set_title("The wind of the nearest station jumps, attention rises smoothly")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the north wind on a walk from west to east. By lookup it is 2 up to half-way, where it
-# jumps to 4, the Lake's wind; by attention it rises in one smooth curve to 4.9, because the Hill,
-# whose north wind is 9, still has a weight of 0.18.*
+# *Figure: the north wind on a walk from west to east. Copied from the nearest station, it is 2 up
+# to half-way, where it jumps to 4, the Lake's wind; by attention it rises in one smooth curve to
+# 4.9, because the Hill, whose north wind is 9, still has a weight of 0.18.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Before the picture, ask how a lookup changes on this walk. Half-way between two
-# stations it does, but a jump has no slope. Then ask who pulls attention above the Lake's 4.
+# One minute. Before the picture, ask how the nearest station's wind changes on this walk. Half-way
+# it does, but a jump has no slope. Then ask who pulls attention above the Lake's 4. (The Hill.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Which way a score pulls the answer
@@ -635,10 +676,10 @@ for rises in ([0.0, 0.0], [0.01, 0.0], [0.0, 0.01]):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A rising score pulls the output towards its own value: the first score down towards 4, the second
-# up towards 8. Both times it moves by 0.0075, because the first value is 3 away with a weight of
-# $\tfrac14$, while the second is 1 away with a weight of $\tfrac34$, and weight times distance is
-# 0.75 for both. With its sign, this product is the slope, the movement of the output per unit of
-# the score:
+# up towards 8. Why by the same 0.0075? The first value is far from the output, 3 away, but light,
+# with weight $\tfrac14$; the second is near, 1 away, but heavy, with weight $\tfrac34$. Weight
+# times distance is 0.75 for both. With its sign, this product is the slope, the movement of the
+# output per unit of the score:
 #
 # $$\frac{\partial o}{\partial a_j} = \alpha_j\,(v_j - o)$$
 
@@ -650,17 +691,15 @@ for rises in ([0.0, 0.0], [0.01, 0.0], [0.0, 0.01]):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train a query matrix
 #
-# Scores come from queries, and queries from a matrix $W_q$, whose entries the slopes reach by the
-# chain rule. Does training find the right $W_q$? To check this, we train with walkers instead of
-# words, because the right query of a walker is known: it is the place where he stands.
+# The chain rule carries these slopes back from the scores to the queries, and from the queries to
+# $W_q$. Does training then find the right $W_q$? To check this, we invent a task whose right $W_q$
+# we know, with walkers in place of words.
 #
-# In place of a word vector, a walker has two numbers $x$, read off an instrument that shows the
-# location, but in unknown units and directions. Forty walkers wrote down their $x$ and the wind
-# that they felt. From these records and the stations, training has to find the $W_q$ that undoes
-# the instrument.
-#
-# In each step, `backward` computes all slopes, and Adam, a form of gradient descent, moves $W_q$ a
-# little against them.
+# Each of forty walkers carries a badly labelled GPS: it shows two numbers $x$ that depend on the
+# location, in unknown units and directions. Each notes $x$ and the wind there. We made these winds
+# by attention itself, with the true location as the query, so the right $W_q$ is the one that
+# turns $x$ back into the location. It stays hidden: training sees only the notes and the stations.
+# In each step, Adam, a form of gradient descent, moves $W_q$ a little against the slopes.
 
 
 # %% slideshow={"slide_type": "subslide"}
@@ -671,7 +710,7 @@ def train(seed, steps=500):
     generator = torch.Generator().manual_seed(seed)
     locations = 4 * torch.rand(40, 2, generator=generator)
     x = locations @ instrument.T  # (40, 2): all that training sees of the locations
-    felt, _ = pool(distance_score(locations, keys), values)  # (40, 2): the winds
+    felt, _ = pool(distance_score(locations, keys), values)  # (40, 2): made by attention
     W_q = (0.5 * torch.randn(2, 2, generator=generator)).requires_grad_()
     optimizer = torch.optim.Adam([W_q], lr=0.05)
     for _ in range(steps):
@@ -685,7 +724,7 @@ def train(seed, steps=500):
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
 print("learned\n", train(seed=0).round(decimals=3))
-print("undoes the instrument\n", torch.linalg.inv(instrument))
+print("hidden: it undoes the instrument\n", torch.linalg.inv(instrument))
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
 # Trains in twenty starts, and draws the queries of the first before and after training
@@ -714,13 +753,9 @@ plt.show()
 # its circle.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Training finds it in each of 20 starts, with other walkers and another small random $W_q$ each
-# time.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The task is easy in three ways: keys and values were right from the start, the right matrix makes
-# the error zero, and $W_q$ begins small. (Beginning ten times larger, 8 of 20 found it.) From
-# chapter 5 on, a translator learns all its matrices in this way.
+# Training finds the hidden matrix in each of 20 starts, with other walkers and another small random
+# $W_q$ each time. The task is easy, because keys and values were right from the start and $W_q$
+# began small. From chapter 5 on, a translator learns all its matrices in this way.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Ask what training is told: only stations, readings and winds. Then ask where the
@@ -731,8 +766,8 @@ plt.show()
 #
 # - Attention compares a query with keys and returns a weighted sum of values,
 #   $\sum_j \alpha_j v_j$, for any number of pairs in any order.
-# - The softmax makes weights that are non-negative and sum to one, which keeps the answer in the
-#   convex hull of the values. Only differences between scores matter.
+# - Softmax weights are non-negative and sum to one, so the answer stays in the convex hull of the
+#   values. Only differences between scores matter.
 # - A low temperature leads to a lookup, if one score is the largest, and a high one to an average.
 # - Learned matrices turn each word into a query, a key and a value. Score $j$ pulls the output $o$
 #   with the slope $\alpha_j (v_j - o)$, and following such slopes, training found the right query
@@ -747,8 +782,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
 #
-# Write your answer into the cell and run it: `check` says what is right or wrong, as often as you
-# like. `hint("1.1")` helps a little more each time, and `solution("1.1")` explains a solution.
+# Write your answer into the cell and run it: `check` says what is right or wrong. `hint("1.1")`
+# helps a little more each time, and `solution("1.1")` explains a solution.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.1** · by hand
@@ -785,78 +820,16 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.5** · find the bug
 #
-# Transformers score with the **dot product** $q \cdot k$: multiply two vectors entry by entry and
-# add up. `all_pairs` should be attention with such scores: every query, $(Q, D)$, meets every key,
-# $(K, D)$, and the weights pool the values, $(K, V)$. The outputs, $(Q, V)$, have the dtype of the
-# inputs, and gradients flow to all three. Where $Q = K$, the function raises no error but is still
-# wrong. Find out what it really gives, and repair it.
+# `all_pairs` should be attention with dot products as scores: every query, $(Q, D)$, meets every
+# key, $(K, D)$, and the weights pool the values, $(K, V)$. The outputs, $(Q, V)$, have the dtype of
+# the inputs, and gradients flow to all three. Where $Q = K$, the function raises no error but is
+# still wrong. Find out what it really gives, and repair it.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
 #
 # These sections can be read in any order.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Walk, and turn the temperature
-#
-# *2 minutes.* Now you move the query yourself, starting near the Forest.
-#
-# **Question.** Turn the temperature down to 0.1, and the Forest takes everything. Would one station
-# do so at $(2, 1.5)$ as well?
-
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Shows the map, the weights and the wind for a query and a temperature that you choose
-def walk(figure, east=0.5, north=2.8, temperature=1.0):
-    here = torch.tensor([[east, north]])
-    wind, weights = pool(distance_score(here, keys) / temperature, values)
-    country, shares, sky = figure.subplots(1, 3)
-    country.scatter(*keys.T, s=40 + 600 * weights[0], color=KEY, marker="s", alpha=0.8)
-    country.scatter(east, north, s=160, marker="*", color=QUERY)
-    there = dict(angles="xy", scale_units="xy", scale=8, width=0.01, color=OUTPUT)
-    country.quiver([east], [north], *wind.T, **there)
-    for name, key in zip(names, keys.tolist(), strict=True):
-        country.annotate(name, key, xytext=(0, 14), textcoords="offset points", ha="center")
-    country.set(title="the map", xlim=(-1.5, 5.5), ylim=(-1.5, 5.5))
-    country.set(xlabel="km east", ylabel="km north", aspect="equal")
-    shares.bar_label(shares.bar(names, weights[0], color=WEIGHT), fmt="%.2f")
-    shares.set(title=f"weights at T = {temperature:.1f}", ylim=(0, 1.1))
-    shares.tick_params(axis="x", rotation=45)
-    sky.add_patch(Polygon(hull, color=VALUE, alpha=0.15))
-    sky.scatter(*values.T, s=40 + 300 * weights[0], color=VALUE, marker="D")
-    for name, value in zip(names, values.tolist(), strict=True):
-        below = name in ("Harbour", "Lake")
-        beside = dict(xytext=(0, -20 if below else 12), ha="center")
-        sky.annotate(name, value, textcoords="offset points", **beside)
-    sky.scatter(*wind[0], s=130, facecolor=GROUND, edgecolor=OUTPUT, linewidth=3, zorder=3)
-    sky.set(title="your wind stays in the hull", xlabel="km/h east", ylabel="km/h north")
-    sky.set(xlim=(0, 12), ylim=(0, 11))
-
-
-explore(
-    walk,
-    figsize=(11, 3.9),
-    alt="A map of the stations and you, the four attention weights as bars, your wind in the hull.",
-    east=(-1.0, 5.0, 0.1),
-    north=(-1.0, 4.0, 0.1),
-    temperature=FloatLogSlider(value=1.0, min=-1, max=2, step=0.1, readout_format=".1f"),
-)
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive view with three panels. Left, the map with the four stations and a star
-# for you; middle, the four weights as bars; right, the plane of winds with the answer as a ring
-# inside the hull.*
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# No: there Harbour, Hill and Lake have the same score, so each keeps a third at low $T$. At
-# $T = 100$ the wind is near the average wherever you walk.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes, if there is time. Vote before you walk. Expect 'yes, one', because cold means
-# lookup, but three equal scores stay equal, and each gets a third. At a high temperature, the ring
-# stays near the average wherever you walk. On a slide each slider has five stops, those of the
-# question among them.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The slope of every score
@@ -886,13 +859,13 @@ print("their sum is zero:     ", torch.allclose(slopes.sum(dim=0), torch.zeros(2
 #
 # *4 minutes.* D2L says that the gradient of the softmax never vanishes. On paper this is true with
 # two keys or more: every weight is then above 0 and below 1, so the slope of a score is zero only
-# if its value already equals the output. But it can become tiny at a low temperature. Here is the
-# length of the gradient of the east wind with respect to the query, at $(2.5, 1)$, where the Lake
-# is nearest, and at the star, where Harbour and Lake are equally near:
+# if its value already equals the output. But it can become tiny. Here is the length of the gradient
+# of the east wind with respect to the query, near the Lake and at the star, which is equally far
+# from Harbour and Lake:
 
 # %% slideshow={"slide_type": "skip"}
 near_lake = torch.tensor([[2.5, 1.0]])
-for T in (1.0, 0.3, 0.1, 0.03):
+for T in (1.0, 0.1):
     lengths = []
     for place in (near_lake, query):
         here = place.clone().requires_grad_()
@@ -902,9 +875,9 @@ for T in (1.0, 0.3, 0.1, 0.03):
     print(f"T = {T:4.2f}: {lengths[0]:7.2g} km/h per km at (2.5, 1), {lengths[1]:3.2g} at the star")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# At $T = 0.1$ attention at $(2.5, 1)$ is nearly a lookup, with a gradient more than 10,000 times
-# smaller than at $T = 1$. At the star, however, it has grown from 2.2 to 10. So at a low
-# temperature the output is flat near a single station and steep at the border between two.
+# At $T = 0.1$ the gradient near the Lake is more than 10,000 times smaller than at $T = 1$. At the
+# star, however, it has grown from 2.2 to 10. So at a low temperature the output is flat near a
+# single station and steep at the border between two.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 'Differentiable' does not mean 'easy to train'. Chapter 3 shows how easily scores get far apart,
@@ -929,8 +902,6 @@ for T in (1.0, 0.3, 0.1, 0.03):
 #   <https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html>.
 # - Sutskever, Vinyals and Le (2014), *Sequence to Sequence Learning with Neural Networks*, NeurIPS,
 #   arXiv:1409.3215: one network reads a sentence into a vector, another writes from it.
-# - Mnih, Heess, Graves and Kavukcuoglu (2014), *Recurrent Models of Visual Attention*, NeurIPS,
-#   arXiv:1406.6247: a network chooses where to look, trained by reinforcement learning.
 # - Bahdanau, Cho and Bengio (2015), *Neural Machine Translation by Jointly Learning to Align
 #   and Translate*, ICLR, arXiv:1409.0473: the paper that brought attention to translation.
 # - The stations, walkers and winds are made up.
