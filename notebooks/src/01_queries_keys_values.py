@@ -12,9 +12,11 @@
 # Builds on chapter 0. The book is *Dive into Deep Learning* (D2L), section 11.1.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 36 minutes, votes included. After 19 minutes you should be at 'Where queries, keys and values come
-# from'. Behind? Pass over the order of the pairs, and let 'dog bites man' wait for chapter 7. The
-# slides after the summary are for questions. Homework: exercises 1.1, 1.2 and 1.5.
+# 35 minutes, votes included. Not in the plan is the view 'Walk, and turn the temperature', the last
+# of its column, so the right arrow passes over it. After 18 minutes you should be at 'Where
+# queries, keys and values come from'. Behind? Pass over the order of the pairs, and let 'dog bites
+# man' wait for chapter 7. The slides after the summary are for questions. Homework: exercises 1.1,
+# 1.2 and 1.5.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -25,7 +27,7 @@ import torch
 from ipywidgets import FloatLogSlider
 from matplotlib.patches import Polygon
 
-from d2l_attention.views import explore, schematic
+from d2l_attention.views import Player, State, explore, grid, schematic
 from d2l_attention.views.palette import FAINT, GREY, GROUND, KEY, OUTPUT, QUERY, TINT, VALUE, WEIGHT
 from d2l_attention.views.plots import heatmap, set_style
 
@@ -206,7 +208,7 @@ plt.show()
 # 3/4.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Let the room compute the two weights before you show them. Some compute ln 3 = 1.1
+# 1½ minutes. Let the room compute the two weights before you show them. Some compute ln 3 = 1.1
 # first, which is not needed. The weighted sum with these weights is on the board already.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -222,9 +224,46 @@ print("weights", weights)
 print("wind   ", wind)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Before the run: which two stations get the same weight, and why? Then compare with the
-# guesses on the board, and ask for the weights that each rule implies. 'The nearest station' has a
-# single 1.
+# One minute. Before the run: which two stations get the same weight, and why?
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Steps through the three lines, number by number
+place, right = {"x": 2.7, "width": 1.4}, {"x": 8.5, "width": 1.4}
+stations = grid(names, y=0, kind="head", **place)
+upper = stations + grid(scores, y=1, name="score", label="scores", **place)
+raised = grid(positive, y=2, name="e", origin="score", label="exponentials", **place)
+total = grid("sum", y=1, kind="head", **right)
+total += grid(positive.sum(), y=2, name="sum", origin="e", **right)
+shares = grid(weights, y=3, kind="weight", name="weight", origin="e", label="weights", **place)
+moved = stations + grid(weights, y=1, kind="weight", name="weight", label="weights", **place)
+moved += grid(values.T, y=2, kind="value", label="winds", digits=0, **place)
+products = weights * values.T  # (2, 4): east above north
+moved += grid(products, y=4, name="product", origin="weight", label="products", **place)
+answer = grid(wind.T, y=4, kind="output", name="wind", origin="product", **right)
+squares = " and ".join(f"{-2 * score:.0f}" for score in scores[0]).replace(" and", ",", 2)
+texts = {
+    "The closer a station, the larger its score": "A score is minus half the squared distance: "
+    f"the squares are {squares}.",
+    "The exponential makes every score positive": "The order of the stations stays.",
+    "The four exponentials have a sum": "Each of them will be divided by it.",
+    "Divided by their sum, they are weights": "Equally far, Harbour and Lake have the same; "
+    "Hill and Forest have less, but not nothing.",
+    "Each weight multiplies the wind of its station": "East stands above, north below.",
+    "The sum of the products is the wind at the star": "It is made of the four winds alone.",
+}
+growing = [upper, upper + raised, upper + raised + total, upper + raised + total + shares]
+drawn = [*growing, moved, moved + answer]
+Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=True)])
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: six steps in a table with a column for each station. The scores become exponentials, and
+# the exponentials weights: 0.43, 0.10, 0.04 and 0.43. The weights multiply the winds, and the
+# products sum to the answer (8.9, 3.7).*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Step through it, and let the room say each row before it comes. Then compare with the
+# guesses on the board: who was nearest? Ask for the weights that each rule implies. 'The nearest
+# station' has a single 1.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # So attention has an answer even where there is no station. If you guessed $(9.5, 3)$, half Harbour
@@ -292,10 +331,10 @@ explore(
 # kinds of weights' says why.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Vote before you walk. Expect 'yes, one', because one took everything before, but
-# three equal scores stay equal, and each gets a third. At a high temperature, the ring stays near
-# the average wherever you walk. On a slide each slider has five stops, those of the question among
-# them.
+# Not in the plan; two minutes. Vote before you walk. Expect 'yes, one', because one took everything
+# before, but three equal scores stay equal, and each gets a third. At a high temperature, the ring
+# stays near the average wherever you walk. On a slide each slider has five stops, those of the
+# question among them.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Attention pooling in one formula
