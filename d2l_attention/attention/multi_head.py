@@ -17,7 +17,8 @@ class MultiHeadAttention(WeightsOnDemand):
     valid_lens (B,) or (B, Q), mask (K,), (Q, K), (B, Q, K) or (B, H, Q, K) -> (B, Q, num_hiddens);
     with ``need_weights`` a pair, the second weights (B, H, Q, K).
 
-    The first call makes the weights, as in the book: initialise them after it.
+    The first call makes the weights, as in the book: initialise them after it. A query that sees
+    nothing gets 0 from each head, and with ``bias`` therefore the bias of ``W_o``.
 
     ``attention`` is what happens in each head, scaled dot-product unless given, for example
     ``AdditiveAttention(num_hiddens // num_heads, dropout)``; its parameters serve all heads.

@@ -85,7 +85,8 @@ class Vocab:
     def save(self, path: str | Path) -> None:
         """Write the tokens as JSON, all or nothing: who is interrupted finds the old file."""
         text = json.dumps({"tokens": self.idx_to_token}, ensure_ascii=False, indent=0)
-        write_whole(path, text)
+        # Tokenizers that cut between bytes make halves of characters, which UTF-8 has no place for.
+        write_whole(path, text.encode("utf-8", "surrogatepass"))
 
     @classmethod
     def load(cls, path: str | Path) -> "Vocab":
@@ -94,7 +95,8 @@ class Vocab:
         Errors: ``ValueError`` where the file is damaged or something else.
         """
         try:
-            tokens = json.loads(Path(path).read_text(encoding="utf-8"))["tokens"]
+            text = Path(path).read_text(encoding="utf-8", errors="surrogatepass")
+            tokens = json.loads(text)["tokens"]
             valid = (
                 tokens[: len(SPECIAL)] == SPECIAL
                 and all(isinstance(token, str) for token in tokens)

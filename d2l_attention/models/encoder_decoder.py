@@ -80,19 +80,21 @@ def guidance_loss(weights: Tensor, links: Tensor) -> Tensor:
 
     Shape: weights (B, T, S) with gradient, links bool (B, T, S), True where target t comes
     from source s -> a number, in float32 or better as ``sequence_loss``. Target words without a
-    link do not count.
+    link do not count. The slope, which a small weight makes large, is of the weights' dtype:
+    float16 ends at 65,504.
 
     Source: Chen et al. (2016), *Guided Alignment Training*; Liu et al. (2016).
     """
+    check_floats("weights", weights)
     if links.dtype != torch.bool or links.shape != weights.shape:
         raise ValueError(
             f"links must be bool of shape {tuple(weights.shape)}, "
             f"got {links.dtype} of shape {tuple(links.shape)}"
         )
     linked = links.any(dim=-1)  # (B, T)
+    weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
     on_target = weights.masked_fill(~links, 0.0).sum(dim=-1)  # times 0, NaN would stay NaN
     # No weight at all has a loss and no slope. (clamp's own, at its bound, depends on PyTorch.)
     tiny = torch.finfo(weights.dtype).tiny
     losses = -on_target.masked_fill(on_target <= tiny, tiny).log() * linked
-    total = losses.sum(dtype=torch.promote_types(losses.dtype, torch.float32))
-    return total / linked.sum().clamp(min=1)
+    return losses.sum() / linked.sum().clamp(min=1)

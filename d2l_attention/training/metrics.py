@@ -173,8 +173,8 @@ class IBMModel1:
     Each target word comes from one source word or from none (the empty word), every one
     equally likely beforehand; expectation-maximisation does the rest.
 
-    Errors: ``ValueError`` where there are no pairs, ``TypeError`` where a sentence is a string
-    instead of a sequence of tokens.
+    Errors: ``ValueError`` where there are no pairs or iterations, ``TypeError`` where a sentence is
+    a string instead of a sequence of tokens.
 
     Source: Brown et al. (1993), section 4.1.
     """
@@ -185,6 +185,7 @@ class IBMModel1:
         if not pairs:
             raise ValueError("pairs must hold at least one pair of sentences, got none")
         check_tokenized("sentences", (sentence for pair in pairs for sentence in pair))
+        iterations = check_whole("iterations", iterations)
         pairs = [([self.EMPTY, *source], list(target)) for source, target in pairs]
         together = {(f, e) for source, target in pairs for e in source for f in target}
         self.t = dict.fromkeys(together, 1.0)

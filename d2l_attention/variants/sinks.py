@@ -21,7 +21,7 @@ class SinkAttention(DotProductAttention):
     sink's. ``sinks``, (H,), begins at 0. For ``MultiHeadAttention(attention=...)``. Whatever hides
     keys becomes a mask (Q, K) here, ``is_causal`` too.
 
-    Errors: ``ValueError`` where the inputs have another number of heads.
+    Errors: ``ValueError`` where the inputs have another number of heads, or heads of size 0.
 
     Source: OpenAI (2025), gpt-oss model card, section 2.2; Xiao et al. (2023), section 3.3, for a
     sink token; Miller (2023), Attention is off by one, for s = 0.
@@ -33,9 +33,10 @@ class SinkAttention(DotProductAttention):
         self.sinks = nn.Parameter(torch.zeros(num_heads))
 
     def attend(self, queries, keys, values, visible, bias=None, need_weights=False):
-        if queries.ndim != 4 or queries.shape[1] != len(self.sinks):
+        if queries.ndim != 4 or queries.shape[1] != len(self.sinks) or not queries.shape[3]:
             raise ValueError(
-                f"queries must have shape (B, {len(self.sinks)}, Q, D), got {tuple(queries.shape)}"
+                f"queries must have shape (B, {len(self.sinks)}, Q, D), D from 1 on, "
+                f"got {tuple(queries.shape)}"
             )
         num_queries, num_keys, size = queries.shape[2], keys.shape[2], queries.shape[3]
         # All who see anything see the sink.

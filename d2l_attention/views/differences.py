@@ -8,6 +8,8 @@ from torch import Tensor
 
 from d2l_attention.views.recorder import Recording
 
+NUMBER = int | float | complex | np.number | np.bool_
+
 
 def first_difference(mine: Recording, theirs: Recording) -> tuple[str, int, int] | None:
     """The first name that differs in two runs, and the steps that gave it its value.
@@ -48,17 +50,22 @@ def form(value: Any) -> Any:
         return tuple(value.shape)
     if type(value) in (list, tuple):
         return tuple(map(form, value))
-    return "number" if isinstance(value, int | float | complex) else type(value).__name__
+    return "number" if isinstance(value, NUMBER) else type(value).__name__
 
 
 def alike(value: Any, other: Any) -> bool:
-    """Equal but for rounding; what cannot be compared counts as equal."""
+    """Equal but for rounding, which whole numbers do not know; what cannot be compared is equal."""
     if type(value) in (list, tuple):
         return all(map(alike, value, other))
-    if not isinstance(value, Tensor | np.ndarray | int | float):
+    if not isinstance(value, Tensor | np.ndarray | NUMBER):
         return True
+    if isinstance(value, int) and isinstance(other, int):  # of any size
+        return value == other
     try:
-        value, other = (torch.as_tensor(each).detach().cpu().double() for each in (value, other))
+        value, other = (torch.as_tensor(each).detach().cpu() for each in (value, other))
+        if not any(each.is_floating_point() or each.is_complex() for each in (value, other)):
+            return value.tolist() == other.tolist()
+        value, other = (each.to(torch.complex128) for each in (value, other))  # real ones, too
         finite = other[other.isfinite()].abs()
         near = 1e-5 * max(finite.max().item() if finite.numel() else 0.0, 0.1)
         return torch.allclose(value, other, rtol=1e-4, atol=near, equal_nan=True)

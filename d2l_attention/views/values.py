@@ -1,9 +1,11 @@
 """A value at one moment of a run: a mark that tells when it has changed, and a copy.
 
-A change is seen in tensors, arrays and Python's own containers, three levels deep.
+A change is seen in tensors, arrays and Python's own containers, three levels deep. Nothing else is
+copied either.
 """
 
-from collections import deque
+import copy
+from collections import Counter, OrderedDict, defaultdict, deque
 from itertools import islice
 from typing import Any
 
@@ -13,7 +15,8 @@ from torch import Tensor, nn
 
 MOST_ENTRIES = 100  # of a list or a deque that are looked at
 MOST_NUMBERS = 10_000  # of a tensor that are compared
-CONTAINERS = list, tuple, dict, set, frozenset, deque
+DICTS = dict, Counter, OrderedDict, defaultdict
+CONTAINERS = *DICTS, list, tuple, set, frozenset, deque
 PLAIN = int, float, complex, bool, str
 
 
@@ -23,7 +26,7 @@ def mark(value: Any, depth: int = 3) -> Any:
         return id(value), version(value), shape_of(value), value.dtype, numbers(value)
     if isinstance(value, np.ndarray):
         return id(value), value.shape, value.dtype, value.tobytes()
-    if type(value) in CONTAINERS and depth:
+    if is_container(value) and depth:
         marks = (mark(entry, depth - 1) for entry in entries_of(value))
         # The same entries may come in another order.
         unordered = type(value) in (set, frozenset)
@@ -95,13 +98,18 @@ def numbers(tensor: Tensor) -> bytes | None:
     return None
 
 
-def entries_of(value: Any) -> list:
+def is_container(value: Any) -> bool:
+    """Python's own containers, and all kinds of tuples: with names, or as ``max`` returns them."""
+    return type(value) in CONTAINERS or isinstance(value, tuple)
+
+
+def entries_of(value: Any, most: int | None = MOST_ENTRIES) -> list:
     """What a container holds; of a dict its keys and values."""
-    if type(value) is dict:
+    if type(value) in DICTS:
         return [*value, *value.values()]
     if type(value) in (set, frozenset):
         return list(value)
-    return list(islice(value, MOST_ENTRIES)) if type(value) in CONTAINERS else []
+    return list(islice(value, most)) if is_container(value) else []
 
 
 def attributes_of(owner: Any) -> dict[str, Any]:
@@ -117,7 +125,7 @@ def attributes_of(owner: Any) -> dict[str, Any]:
         for name, value in inside.items()
         if name.isidentifier()
         and not name.startswith("_")  # else it cannot be written so
-        and (isinstance(value, Tensor | np.ndarray) or type(value) in (*CONTAINERS, *PLAIN))
+        and (isinstance(value, Tensor | np.ndarray) or is_container(value) or type(value) in PLAIN)
     }
 
 
@@ -130,10 +138,14 @@ def kept(value: Any, depth: int = 3) -> Any:
             return f"a {type(value).__name__} that cannot be copied: {type(error).__name__}"
     if isinstance(value, np.ndarray):
         return value.copy()
-    if type(value) is dict and depth:
-        return {key: kept(entry, depth - 1) for key, entry in value.items()}
-    if type(value) in CONTAINERS and depth:
-        return type(value)(kept(entry, depth - 1) for entry in value)
+    if is_container(value) and depth:
+        # Each kind is built in its own way, which deepcopy knows; it takes these as the copies.
+        entries = (entry for entry in entries_of(value, None) if entry is not value)
+        copies = {id(entry): kept(entry, depth - 1) for entry in entries}
+        try:
+            return copy.deepcopy(value, copies)
+        except Exception:  # a student's own kind of tuple must not stop the run
+            return value
     return value
 
 
@@ -143,7 +155,6 @@ def num_bytes(copied: Any, depth: int = 3) -> int:
         return copied.numel() * copied.element_size()
     if isinstance(copied, np.ndarray):
         return copied.nbytes
-    if type(copied) in CONTAINERS and depth:
-        entries = copied.values() if type(copied) is dict else copied
-        return sum(num_bytes(entry, depth - 1) for entry in entries)
+    if is_container(copied) and depth:
+        return sum(num_bytes(entry, depth - 1) for entry in entries_of(copied, None))
     return 0

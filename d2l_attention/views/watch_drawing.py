@@ -16,7 +16,7 @@ from torch import Tensor
 from d2l_attention.views.palette import CUT, FAINT, INK, PALE, RULE
 from d2l_attention.views.recorder import Recording, Step
 from d2l_attention.views.sheet import TITLE, Sheet
-from d2l_attention.views.values import drawable
+from d2l_attention.views.values import DICTS, drawable
 from d2l_attention.views.words import cut
 
 SIDE = 24  # rows and columns of a matrix that are drawn
@@ -27,7 +27,7 @@ CHARACTERS = 7  # of a number, with the space behind it
 SIZES = ((16, SIDE), (4, SIDE), (1, SIDE), (1, 12), (1, 6), (0, 0))
 MOST_PANELS = 6  # of a still picture
 WIDEST_LINE = 72
-BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
+BRACKETS = {list: "[]", tuple: "()", set: "{}"} | dict.fromkeys(DICTS, "{}")
 BRACKETS |= {frozenset: ("frozenset({", "})"), deque: ("deque([", "])")}
 COLUMN = 26  # letters of a name and its value, side by side
 LINE, PANEL = 0.25, (2.4, 1.75)  # inches: a line, and a tensor with its name
@@ -54,7 +54,7 @@ def in_words(value: Any, depth: int = 3) -> str:
         return "set()"  # {} is a dict
     if type(value) in BRACKETS and depth:
         start, end = BRACKETS[type(value)]
-        if type(value) is dict:
+        if type(value) in DICTS:
             entries = [f"{key!r}: {in_words(value[key], depth - 1)}" for key in list(value)[:6]]
         elif type(value) in (set, frozenset):  # their own order is another one in each process
             entries = sorted(in_words(entry, depth - 1) for entry in value)[:6]

@@ -8,13 +8,14 @@ from typing import Any
 import ipywidgets as widgets
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from traitlets import Int, TraitError, Unicode, validate
 
 from d2l_attention.views.differences import first_difference
 from d2l_attention.views.picture import add_picture, png
 from d2l_attention.views.recorder import Recording, Step, record
 from d2l_attention.views.replays import replays
+from d2l_attention.views.values import entries_of
 from d2l_attention.views.view import View, script, styled
 from d2l_attention.views.watch_drawing import Page, as_text, draw, in_words, scales
 
@@ -24,7 +25,8 @@ class Watch(View):
 
     ``result`` is what the function returned, ``error`` what it raised or None. ``steps`` are the
     lines that have run, each with ``line``, ``source``, ``changed`` (name -> the value as it was
-    then) and ``error``. ``step``, the one that is shown, may be set, observed and linked.
+    then; of what ``watch`` does not see change, the object itself, as it is at the end) and
+    ``error``. ``step``, the one that is shown, may be set, observed and linked.
     """
 
     _esm = script("renderWatch", "watch.js")
@@ -133,11 +135,12 @@ def watch(
     ``watch("6.4")`` replays your answer to an exercise on the case on which ``check`` found it
     wrong, and opens at the first line where a name of the same shape differs from the solution's.
 
-    A change in place is seen in tensors, arrays, lists, tuples, dicts, sets and deques, and in what
-    a method's ``self`` holds of these and of numbers, but for ``__slots__`` and names that begin
-    with an underscore; through ``.data`` in tensors of at most 10,000 numbers. In other objects it
-    is not. Nor is it beyond the first 100 entries of a list, a tuple or a deque, or more than three
-    deep. At most 500 steps are kept. An exception is the last step; it is not raised.
+    A change in place is seen in tensors, arrays, lists, tuples, also with names, dicts, counters,
+    ``defaultdict`` and ``OrderedDict``, sets and deques, and in what a method's ``self`` holds of
+    these and of numbers, but for ``__slots__`` and names that begin with an underscore; through
+    ``.data`` in tensors of at most 10,000 numbers. In other objects it is not. Nor is it beyond the
+    first 100 entries of a list, a tuple or a deque, or more than three deep. At most 500 steps are
+    kept. An exception is the last step; it is not raised.
 
     Errors: ``TypeError`` for what has no lines to watch (built in, compiled, a generator);
     ``ValueError`` for a step that is not there, an exercise with nothing to replay.
@@ -155,16 +158,18 @@ def compare(
 ) -> Compared:
     """Run two functions on the same inputs, and show both at the first name where they differ.
 
-    Names are compared by their last value of each shape. Each run gets copies of the inputs and
-    the same random numbers. Each input is copied by itself: of a model and its optimizer, the
-    copies no longer belong together. What ``copy.deepcopy`` refuses (a generator, an open file,
-    an object that holds a tensor computed with a gradient) both runs share, one after the other.
+    Names are compared by their last value of each shape, and only numbers are: texts, dicts and
+    other objects count as equal. Each run gets copies of the inputs, in which what is one object
+    is one again, and the same random numbers. What ``copy.deepcopy`` refuses (a generator, an open
+    file, an object that holds a tensor computed with a gradient) both runs share, one after the
+    other.
 
     Errors: as for ``watch``.
     """
 
     def run(function: Callable) -> Any:
-        return function(*_copied(inputs), **_copied(named))
+        args, kwargs = _copied((inputs, named), {})
+        return function(*args, **kwargs)
 
     runs, found = _both(mine, theirs, run)
     name, *places = found or (None, None, None)
@@ -208,19 +213,23 @@ def _both(mine: Any, theirs: Any, run: Callable[[Any], Any]):
     return (first, second), first_difference(first, second)
 
 
-def _copied(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value.clone()
-    if isinstance(value, nn.Module | np.ndarray | np.random.Generator | torch.Generator):
-        return copy.deepcopy(value)
-    if type(value) in (list, tuple):
-        return type(value)(map(_copied, value))
-    if type(value) is dict:
-        return {key: _copied(each) for key, each in value.items()}
+def _copied(value: Any, memo: dict[int, Any]) -> Any:
+    """A deep copy. ``memo``, of ``copy.deepcopy``, holds by its id what has been copied already.
+
+    Of lists, tuples and dicts with something in them that refuses, each entry by itself.
+    """
+    before = dict(memo)
     try:
-        return copy.deepcopy(value)
+        return copy.deepcopy(value, memo)
     except Exception:  # each kind of object refuses in its own way
-        return value
+        memo.clear()  # of halves of objects, too
+        memo.update(before)
+    if type(value) in (list, tuple, dict):
+        for each in entries_of(value, None):
+            _copied(each, memo)
+        return copy.deepcopy(value, memo)
+    memo[id(value)] = value.clone() if isinstance(value, Tensor) else value
+    return memo[id(value)]
 
 
 def _name(function: Any) -> str:

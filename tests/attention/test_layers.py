@@ -136,6 +136,15 @@ def test_gradient_reaches_every_parameter_through_the_weights_too():
         assert layer.get_submodule(name).weight.grad.abs().sum() > 0, name
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_query_that_sees_nothing_gets_the_bias_of_the_last_projection(bias):
+    layer = MultiHeadAttention(HIDDEN, H, 0.0, bias=bias)
+    output, weights = layer(*qkv(), torch.tensor([0, 4]), need_weights=True)
+    expected = layer.W_o.bias if bias else torch.zeros(HIDDEN)
+    assert_close(output[0], expected.expand(Q, HIDDEN))
+    assert not weights[0].any() and "the bias of ``W_o``" in layer.__doc__
+
+
 @pytest.mark.parametrize("lens", LENS.values(), ids=LENS)
 def test_multi_head_is_pytorchs_own(lens):
     """nn.MultiheadAttention, with our weights; its masks are True = ignore."""

@@ -67,6 +67,21 @@ def test_save_and_load(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["vocab.json"]
 
 
+def test_halves_of_characters_are_saved_as_they_are(tmp_path):
+    """Also beside a "?" and the whole character, and two halves that would make one."""
+    path, odd = (
+        tmp_path / "vocab.json",
+        ["\ud83d", "\ude00", "\ud83d\ude00", "\U0001f600", "?", "é"],
+    )
+    vocab = Vocab([odd, odd[:3], odd[:2]])
+    vocab.save(path)
+    loaded = Vocab.load(path)
+    assert loaded.idx_to_token == vocab.idx_to_token
+    assert sorted(loaded[odd]) == [4, 5, 6, 7, 8, 9] and loaded[odd] == vocab[odd]
+    Vocab([["?", "é", "\U0001f600"]]).save(path)
+    assert path.read_text("utf-8").split('"')[11:16:2] == ["?", "é", "\U0001f600"]
+
+
 DAMAGED = [
     "",
     "{",

@@ -216,6 +216,12 @@ class TestIBMModel1:
         with pytest.raises(ValueError, match="at least one pair"):
             IBMModel1([])
 
+    @pytest.mark.parametrize("iterations", [-3, 0, True, 2.0])
+    def test_iterations_are_counted(self, iterations):
+        expected = f"iterations must be a whole number from 1 on, got {iterations}"
+        with pytest.raises(ValueError, match=expected):
+            IBMModel1([(["a"], ["x", "y"])], iterations=iterations)
+
 
 class TestGuidanceLoss:
     def test_by_hand(self):
@@ -234,6 +240,20 @@ class TestGuidanceLoss:
         assert loss.item() == pytest.approx(math.log(50), rel=1e-3)
         assert weights.grad.isfinite().all()
 
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_small_weights_in_half_precision(self, dtype):
+        """float16 is at its smallest usual number at 6.1e-5; bfloat16 knows two digits."""
+        small = torch.tensor([3e-5, 1e-6, 0.9, 0.5, 0.25, 0.75, 0.125]).to(dtype)
+        weights = torch.stack([small, 1 - small], dim=-1)[None].requires_grad_()
+        for i, weight in enumerate(small.tolist()):
+            links = torch.zeros(weights.shape, dtype=torch.bool)
+            links[0, i, 0] = True
+            loss = guidance_loss(weights, links)
+            assert loss.item() == pytest.approx(-math.log(weight), rel=1e-5)
+            (slope,) = torch.autograd.grad(loss, weights)
+            if weight > 2e-5:  # else float16 has no such slope
+                assert slope[0, i, 0].item() == pytest.approx(-1 / weight, rel=1e-2)
+
     def test_no_weight_on_the_right_word_is_finite(self):
         weights = torch.tensor([[[0.0, 1.0]]], requires_grad=True)
         loss = guidance_loss(weights, torch.tensor([[[True, False]]]))
@@ -251,3 +271,5 @@ class TestGuidanceLoss:
     def test_errors(self):
         with pytest.raises(ValueError, match=r"links must be bool of shape \(1, 1, 2\)"):
             guidance_loss(torch.zeros(1, 1, 2), torch.zeros(1, 1, 2))
+        with pytest.raises(TypeError, match="weights must be a tensor of floats"):
+            guidance_loss(torch.ones(1, 1, 2).long(), torch.ones(1, 1, 2).bool())

@@ -105,7 +105,9 @@ def test_errors():
     given = inputs()
     with pytest.raises(ValueError, match="number of keys, 7, got values from 8 to 8"):
         layer()(*given, torch.tensor([8, 8]))
-    with pytest.raises(ValueError, match=r"must have shape \(B, 3, Q, D\), got \(2, 4, 5, 11\)"):
+    with pytest.raises(ValueError, match=r"must have shape \(B, 3, Q, D\), .*got \(2, 4, 5, 11\)"):
         SinkAttention(3, 0.0)(*(torch.ones(2, 4, 5, 11) for _ in range(3)))
+    with pytest.raises(ValueError, match=r"D from 1 on, got \(2, 3, 5, 0\)"):
+        layer()(*(torch.ones(2, 3, 5, 0) for _ in range(3)))
     with pytest.raises(ValueError, match="num_heads must be a whole number"):
         SinkAttention(0, 0.0)

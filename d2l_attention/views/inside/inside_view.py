@@ -78,7 +78,8 @@ def look_inside(
     name "output" stand the words that the model scores, so that the view can say which it prefers,
     by the softmax of its outputs or, where each row is from 0 up and sums to 1, by these
     themselves. Words turn round with ``flip``; a model that moves its tokens otherwise (``roll``,
-    an index) has them where they were.
+    an index) has them where they were. The last axis of what is computed may be features: where the
+    tokens stand there, as in (B, D, n) before a convolution, no words are written.
 
     ``at`` is the place that is open at first, for example "decoder/block 2/cross-attention/head 1".
     ``named`` goes to the model. Large tensors are shown in part, and the view says which part.
@@ -86,8 +87,9 @@ def look_inside(
     read, straight or through operations between them; of what NumPy or another thread does there
     is none. Of tensors without numbers (nested, sparse, on meta, inside ``vmap``) the shape is
     shown. An attention that has no weight for each query and key, or has them without a batch,
-    opens without its heads (linear attention, Linformer). A part whose exception the model caught
-    is called so: "encoder (raised)".
+    opens without its heads (linear attention, Linformer), and so does a subclass of PyTorch's layer
+    that attends in another way. A part whose exception the model caught is called so: "encoder
+    (raised)".
 
     Errors: ``TypeError`` for what is no ``nn.Module``; ``ValueError`` for a place that is not there
     or for tokens that fit no input, one of as many sentences, or one with other words already; what

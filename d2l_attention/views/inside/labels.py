@@ -31,11 +31,29 @@ class Labels:
             self._known[_place(tensor)] = weakref.ref(tensor), words
 
     def of(self, tensor: Tensor) -> Words | None:
-        found = self._known.get(_place(tensor))
-        if found is None or found[0]() is None:  # the memory may be somebody else's by now
+        labelled, words = self._labelled(tensor)
+        if labelled is None:  # the memory may be somebody else's by now
             return None
-        axes = shape_of(tensor) if found[0]() is tensor else _axes_of_words(tensor)
-        return found[1] if len(found[1]) in axes else None
+        if labelled is tensor:
+            return words if len(words) in shape_of(tensor) else None
+        # A view has the words where it goes through memory from word to word, as the first does.
+        axes = _axes_of_words(labelled)
+        steps = _steps(labelled, len(words), axes if len(words) in axes else shape_of(labelled))
+        return words if steps & _steps(tensor, len(words), _axes_of_words(tensor)) else None
+
+    def guess(self, tensor: Tensor, candidates: Iterable[Words | None]) -> Words | None:
+        """The words among the candidates that fit the length. Of a view ``of`` knows better.
+
+        None where two sentences of one length meet: a wrong word is worse than none.
+        """
+        axes = _axes_of_words(tensor)
+        fitting = {words for words in candidates if words and len(words) in axes}
+        return fitting.pop() if len(fitting) == 1 and self._labelled(tensor)[0] is None else None
+
+    def _labelled(self, tensor: Tensor) -> tuple[Tensor | None, Words]:
+        """The tensor that was first seen in this memory, and its words; None where that is gone."""
+        reference, words = self._known.get(_place(tensor), (None, ()))
+        return (reference() if reference else None), words
 
 
 def _place(tensor: Tensor) -> int:
@@ -50,9 +68,18 @@ def _place(tensor: Tensor) -> int:
 
 
 def _axes_of_words(tensor: Tensor) -> tuple[int | str, ...]:
-    """Not a row of features: that is no sentence, even where it holds as many numbers."""
-    features = tensor.dtype.is_floating_point and tensor.ndim <= 2
+    """Not a row of features: that is no sentence, even where it holds as many numbers.
+
+    Scores (B, Q, K) and what is turned round to (B, D, n) have no words at their last axis either.
+    """
+    features = tensor.dtype.is_floating_point or tensor.dtype.is_complex
     return shape_of(tensor)[:-1] if features else shape_of(tensor)
+
+
+def _steps(tensor: Tensor, count: int, axes: tuple[int | str, ...]) -> set[int]:
+    """How many bytes apart the entries are on axes of so many; 0 where there is one entry."""
+    step = tensor.element_size() * (count > 1)
+    return {tensor.stride(i) * step for i, size in enumerate(axes) if size == count}
 
 
 class CarriedWords(TorchFunctionMode):
@@ -74,7 +101,7 @@ class CarriedWords(TorchFunctionMode):
             found = [found[0][::-1] if turned else found[0]]
         if any(found):
             for X in _tensors_in([result[0] if name in RECURRENT else result]):
-                if words := guessed(X, found):
+                if words := self.labels.guess(X, found):
                     self.labels.give(X, words)
         return result
 
@@ -83,16 +110,6 @@ def _tensors_in(values: Iterable[Any]) -> list[Tensor]:
     """Those that are tensors, also in a list or tuple."""
     each = (value if isinstance(value, list | tuple) else [value] for value in values)
     return [X for some in each for X in some if isinstance(X, Tensor)]
-
-
-def guessed(tensor: Tensor, candidates: Iterable[Words | None]) -> Words | None:
-    """The words among the candidates that fit the length.
-
-    None where two sentences of one length meet: a wrong word is worse than none.
-    """
-    axes = _axes_of_words(tensor)
-    fitting = {words for words in candidates if words and len(words) in axes}
-    return fitting.pop() if len(fitting) == 1 else None
 
 
 def words_of_inputs(tokens, inputs: Mapping[str, Tensor]) -> dict[str, Words]:

@@ -19,8 +19,9 @@ from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder
 from d2l_attention.views.values import readable
 
 MOST_HEADS, MOST_TOKENS, MOST_SIZE = 32, 48, 256
-# What an attention raises that keeps its weights otherwise, or that computes inside of ``vmap``.
-UNREADABLE = AttributeError, RuntimeError, ValueError, IndexError, TypeError
+# What an attention raises that keeps its weights otherwise, names what it is given otherwise, or
+# computes inside of ``vmap``.
+UNREADABLE = AttributeError, RuntimeError, ValueError, LookupError, TypeError
 
 
 @dataclass
@@ -92,13 +93,17 @@ def _course_layer(layer: AttentionLayer, given: Mapping[str, Any], output: Any) 
     return cut_look(weights, kind, parts, inputs[2] if kind == "additive" else None)
 
 
-def _pytorch_layer(layer: nn.MultiheadAttention, given: Mapping[str, Any], output: Any) -> Look:
+def _pytorch_layer(
+    layer: nn.MultiheadAttention, given: Mapping[str, Any], output: Any
+) -> Look | None:
     """PyTorch's layer computes in one function: its heads' parts are made once more from weights.
 
     Its masks say True for 'may not attend', or are added to the scores. A query that sees nothing
-    is NaN in it or, with ``need_weights=False``, gets 0: its output tells.
+    is NaN in it or, with ``need_weights=False``, gets 0: its output tells. A subclass may attend
+    otherwise: then the parts do not make its output, and there is no look.
     """
-    inputs = [*(given[name] for name in ("query", "key", "value")), output[0]]
+    output = output[0] if isinstance(output, tuple) else output
+    inputs = [*(given[name] for name in ("query", "key", "value")), output]
     if inputs[0].ndim == 2:
         inputs = [X[None] for X in inputs]
     elif not layer.batch_first:
@@ -132,6 +137,9 @@ def _pytorch_layer(layer: nn.MultiheadAttention, given: Mapping[str, Any], outpu
     weights = softmax_of(scaled_dot_score(q, k), bias, visible)
     nothing = ~visible.any(dim=-1) & output.isnan().any(dim=-1)  # (H, Q)
     weights = weights.masked_fill(nothing[..., None], math.nan)
+    heads = (weights @ v).transpose(0, 1).flatten(1)  # (Q, D)
+    if not same(F.linear(heads, layer.out_proj.weight, layer.out_proj.bias), output[0]):
+        return None
     parts = {"queries": q, "keys": k, "values": v}
     if not visible.all():
         parts["visible"] = visible
@@ -187,11 +195,12 @@ def _each_head(X: Tensor, weights: Tensor) -> Tensor:
 
 
 def same(one: Tensor, other: Any) -> bool:
+    """Equal but for rounding. NaN equals NaN: PyTorch gives it to a query that sees nothing."""
     if not isinstance(other, Tensor) or one.shape != other.shape:
         return False
     exact = other.dtype in (torch.float32, torch.float64)
     rtol, atol = (1e-3, 1e-5) if exact else (2e-2, 2e-3)
-    return torch.allclose(one.float(), other.float(), rtol=rtol, atol=atol)
+    return torch.allclose(one.float(), other.float(), rtol=rtol, atol=atol, equal_nan=True)
 
 
 def cut_look(weights: Tensor, kind: str, parts: dict[str, Tensor], w_v: Tensor | None) -> Look:

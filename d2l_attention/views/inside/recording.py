@@ -34,7 +34,7 @@ from d2l_attention.views.inside.holding import (
     tensors_of,
     with_others,
 )
-from d2l_attention.views.inside.labels import CarriedWords, Labels, Words, guessed, words_of_inputs
+from d2l_attention.views.inside.labels import CarriedWords, Labels, Words, words_of_inputs
 from d2l_attention.views.inside.looks import Look, look_of
 from d2l_attention.views.words import whole
 
@@ -228,7 +228,7 @@ class _Listener:
         for name, tensor in (new or tensors).items():
             words = self.labels.of(tensor)
             if words is None and tensor is shown[0]:  # beside it may stand a state, of layers
-                words = guessed(tensor, known)
+                words = self.labels.guess(tensor, known)
             if words is not None:
                 self.labels.give(tensor, words)
             call.outputs.append(held(name, tensor, words, self.scored))

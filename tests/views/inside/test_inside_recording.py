@@ -131,6 +131,47 @@ def test_classes_and_features_have_no_words_though_they_are_as_many():
     assert [call.outputs[0].words for call in run.call.calls] == [tuple("abcd"), None, None]
 
 
+def prefix(X):
+    return torch.cat([torch.zeros(1, 1, X.shape[2]), X], dim=1)
+
+
+POOLED = [
+    [lambda X: X.mean(dim=1, keepdim=True)],
+    [lambda X: X[:, :1]],
+    [lambda X: X[:, ::2]],
+    [prefix],
+    [lambda X: X.mT, nn.AvgPool1d(2), lambda X: X.mT],
+    [lambda X: torch.fft.fft(X, dim=1)[:, :1], lambda X: X.real],
+]
+
+
+@pytest.mark.parametrize("steps", POOLED)
+def test_what_is_pooled_has_no_words_at_its_features(steps):
+    parts = [
+        step if isinstance(step, nn.Module) else Made(lambda _, X, f=step: f(X)) for step in steps
+    ]
+    model = nn.Sequential(nn.Embedding(11, 5), *parts, nn.Linear(5, 5))
+    call = recorded(model, torch.tensor([[1, 2, 3, 4, 7]]), tokens=[*"abcde"])
+    assert [each.outputs[0].words for each in call.calls][1:] == [None] * (len(steps) + 1)
+    assert call.calls[0].outputs[0].words == tuple("abcde") and call.outputs[0].words is None
+
+
+def test_words_stay_where_as_many_features_are_cut_into_heads():
+    steps = [
+        lambda X: X.view(1, 5, 2, 5), lambda X: X.transpose(1, 2), lambda X: X + 1,
+        lambda X: X.transpose(1, 2).flatten(2), lambda X: X.chunk(2, dim=-1)[0], lambda X: X[0],
+    ]  # fmt: skip
+    model = nn.Sequential(nn.Embedding(11, 10), *(Made(lambda _, X, f=f: f(X)) for f in steps))
+    call = recorded(model, torch.tensor([[1, 2, 3, 4, 7]]), tokens=[*"abcde"])
+    assert [each.outputs[0].words for each in call.calls] == [tuple("abcde")] * (len(steps) + 1)
+
+
+def test_words_that_a_reader_gives_to_features_go_on_with_a_view():
+    model = Made(lambda self, x: self.step(x[..., None]), step=nn.Linear(1, 3))
+    call = recorded(model, torch.rand(1, 5), tokens=[*"abcde"])
+    assert call.inputs[0].words == call.calls[0].outputs[0].words == tuple("abcde")
+
+
 def test_words_turn_round_with_the_tokens():
     turned = Made(lambda self, X: torch.flip(self.E(X), [1]), E=nn.Embedding(9, 8))
     back = Made(lambda self, X: self.turned(X).flip(dims=(1,)).flip(0), turned=turned)

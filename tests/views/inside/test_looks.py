@@ -150,6 +150,82 @@ def test_a_query_that_sees_nothing_is_shown_as_pytorchs_layer_has_it(need_weight
     torch.testing.assert_close(found.weights, expected, equal_nan=True)
 
 
+class Sharper(nn.MultiheadAttention):
+    def forward(self, query, key, value, **options):
+        return super().forward(4 * query, key, value, **options)
+
+
+class Later(nn.MultiheadAttention):
+    """Its output alone, with something added."""
+
+    def forward(self, query, key, value):
+        return super().forward(query, key, value)[0] + query
+
+
+class Alone(nn.MultiheadAttention):
+    def forward(self, query, key, value):
+        return super().forward(query, key, value)[0]
+
+
+def replaced(layer):
+    plain = layer.forward
+    layer.forward = lambda query, key, value: plain(query, key, value * 2)
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("layer", "shown"),
+    [
+        (Sharper(12, H, batch_first=True), False),
+        (Sharper(12, H), False),
+        (Later(12, H, batch_first=True), False),
+        (replaced(nn.MultiheadAttention(12, H, batch_first=True)), False),
+        (Alone(12, H, batch_first=True), True),
+        (Alone(12, H), True),
+    ],
+)
+def test_a_layer_that_attends_otherwise_than_pytorchs_has_no_look(layer, shown):
+    torch.manual_seed(0)
+    inputs = [torch.randn(B, n, 12) for n in (Q, K, K)]
+    found = look(layer, *(inputs if layer.batch_first else [X.transpose(0, 1) for X in inputs]))
+    assert (found is not None) == shown
+    if shown:
+        plain = nn.MultiheadAttention(12, H, batch_first=True)
+        plain.load_state_dict(layer.state_dict())
+        weights = plain(*inputs, average_attn_weights=False)[1]
+        torch.testing.assert_close(found.weights, weights[0].detach())
+
+
+class Self(nn.MultiheadAttention):
+    def forward(self, X):
+        return super().forward(X, X, X)[0]
+
+
+class Mine(DotProductAttention):
+    def forward(self, q, k, v):
+        return super().forward(q, k, v)
+
+
+def lettered(layer):
+    plain = layer.forward
+    layer.forward = lambda q, k, v, **options: plain(q, k, v, **options)
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("layer", "count"),
+    [
+        (Self(12, H, batch_first=True), 1),
+        (Mine(0.0), 3),
+        (lettered(nn.MultiheadAttention(12, H, batch_first=True)), 3),
+        (lettered(DotProductAttention(0.0)), 3),
+    ],
+)
+def test_an_attention_that_names_its_inputs_otherwise_opens_without_its_heads(layer, count):
+    run = record(layer, [torch.randn(B, Q, 12)] * count, {}, None)
+    assert run.call.look is None and run.call.outputs[0].shape == (B, Q, 12)
+
+
 class StudentAttention(nn.Module):
     def forward(self, X):
         self.attention_weights = (X @ X.mT).softmax(-1)
