@@ -384,7 +384,7 @@ PROPERTIES = (
     ),
     Property(
         "the future changes nothing",
-        "With a causal mask, later tokens change no earlier answer, in training or after it.",
+        "With a causal mask, later tokens change no earlier answer, in either mode.",
         "a causal mask that is transposed, one off, or there only while training",
         the_future_changes_nothing,
         needs="causal",

@@ -14,7 +14,7 @@
 # section 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 36 minutes, with votes. If time is short, leave out 12.4 and the second half of *Checks for your
+# 35 minutes, with votes. If time is short, leave out 12.4 and the second half of *Checks for your
 # own model*, because the exhibits can be read in any order. Run the notebook beforehand: it trains
 # 26 small models in less than a minute. In pairs, one student writes a test, and the other a bug
 # that the test does not see.
@@ -44,16 +44,14 @@ torch.set_printoptions(precision=2, sci_mode=False)
 set_style()
 
 
-def side_by_side(maps, finding, width=3.2, numbers=True, labels=None):
+def side_by_side(maps, finding, width=3.2, numbers=True):
     """Weights (Q, K) by title, in one row of heat maps; what is exactly 0 is hatched."""
-    size = (width * len(maps) + 1, 3.9 if labels else 3.1)
-    figure, axes = plt.subplots(1, len(maps), figsize=size, sharey=True)
+    figure, axes = plt.subplots(1, len(maps), figsize=(width * len(maps) + 1, 3.1), sharey=True)
     for ax, (title, weights) in zip(axes, maps.items(), strict=True):
-        names = labels or range(len(weights))
+        names = range(len(weights))
         heatmap(ax, weights.nan_to_num(0), names, names, vmax=1.0, numbers=numbers)
         hatch_zeros(ax, weights)
         ax.set(title=title, xlabel="key")
-        ax.tick_params("x", rotation=40 if labels else 0)
     axes[0].set_ylabel("query")
     figure.suptitle(finding, fontsize=16)
     plt.show()
@@ -277,37 +275,10 @@ for a, b, c, d, e, equal, no in zip(
 # has. It does not say which attention that is. And: no comparison without a baseline.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What C, B and D attend to
-#
-# How does the future come in? These are their weights for the first words of one sentence:
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
-# Draws the weights of three trained models for the first words of a validation sentence
-tokens = next(row for row in valid if 0 not in row[:7])[None, :6]
-seen = vocab.to_tokens(tokens[0].tolist())
-maps = {}
-for name in "CBD":
-    with torch.no_grad():
-        X, model = models[name].embed(tokens), models[name]
-        map_of = causal_attention(model.W_q(X), model.W_k(X), torch.eye(6)[None], model.bug)[0]
-    maps[f"{name} · {bugs[name].replace('none', 'no bug')}"] = map_of
-side_by_side(maps, "B looks one word ahead; D's columns sum to one, not its rows", labels=seen)
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the weights of models C, B and D for six words, a row for each query; weights of exactly
-# 0 are hatched. In C, the cells above the diagonal are hatched. In B, the next word is open as
-# well, and it has nearly all of the weight; in the last row, where no word follows, 0.82 lies on
-# the query's own. In D each column sums to one, so that the last key, seen by the last query only,
-# has the weight 1.*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. In D, add up a column and a row. A weight of D depends on the rows below it.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Losses from the words so far
 #
-# Nobody can know the next word of a random sentence, so a loss near 0 is suspicious. What does B do
-# when it writes, while the next word is still missing?
+# Since nobody can know the next word of a random sentence, a loss near 0 is suspicious. What does B
+# do when it writes, while the next word is still missing?
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
@@ -416,9 +387,13 @@ print(f"scores\n{scores[0]}\nweights\n{weights[0]}")
 compare(broken("12.1"), right("12.1"), queries, keys, torch.eye(2)[None])
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# All scores are right, and the first weight is wrong: row 0 should be 16.9 / 17.9 = 0.94 and 0.06.
-# **The softmax runs over the queries**, so that each column sums to one, and a key splits its
-# weight among the queries.
+# *Figure: two runs, opened at the line of the softmax. Row 0 of the weights is 0.77 and 0.05 in the
+# broken one, above, and 0.94 and 0.06 in the right one, below.*
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# While all scores are right, the first weight is wrong: it should be 16.9 / 17.9 = 0.94. **The
+# softmax runs over the queries**, so that each column sums to one, and a key splits its weight
+# among the queries.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let them compute row 0 in their heads. Then ask the room which values would show the
@@ -467,8 +442,8 @@ show_source(broken("12.2"))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### Two sentences, two heads and no error
 #
-# Let sentence 0 have one word and sentence 1 three. With equal scores and one-hot values, the output
-# shows the weights:
+# Let sentence 0 have one word and sentence 1 three. With equal scores and one-hot values, the
+# output shows the weights:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the weights of both heads in both sentences, right and broken
@@ -554,7 +529,7 @@ print("cache entry off by   ", (torch.cat(cache, dim=1) - whole).abs().amax(dim=
 # %% [markdown] slideshow={"slide_type": "skip"}
 # #### A good place to stop
 #
-# With three of six riddles solved, the others can wait, because each can be read by itself.
+# You have solved three of six riddles. The others can wait, because each can be read by itself.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### 12.4 · Right in two of three situations
@@ -673,8 +648,8 @@ for name in ("W_q.weight", "W_k.weight"):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Checks for your own model
 #
-# If your own model trains, what can you compare it with? Begin with how far each of its parameters
-# has moved (12.5), and then make two more checks.
+# If your own model trains, how do you check it? Begin with how far each of its parameters has moved
+# (12.5), and then make two more checks.
 #
 # ### Overfit one batch, and know its floor
 #
@@ -853,7 +828,7 @@ assert share["sixth"] > 0.6 and share["C"] < 0.4
 # Where does the future come in? This page leaves the answer to you.
 #
 # **Question.** If the future changes, which is the first result of `run` that changes before it? A
-# function that asks this will serve you in any model.
+# function that asks this serves in any model.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Do not name the bug. Give the room the exercise, and whoever has solved it tells
@@ -877,7 +852,7 @@ print(first_leak(Block(8).run, torch.randn(2, 6, 8), 4))
 # doubles its answers passes all ten. As an example, this function hides keys *after* the softmax:
 
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "subslide"}
 def hides_too_late(queries, keys, values, mask):
     weights = (queries @ keys.mT / queries.shape[-1] ** 0.5).softmax(dim=-1)
     return (weights * mask) @ values
@@ -890,8 +865,8 @@ print(check_attention(hides_too_late))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # `check_attention` takes any layer or function of queries, keys and values, which may also take
-# `valid_lens`, `is_causal` or a boolean `mask` (True = may attend). In your own project, `python -m
-# d2l_attention.testing test_my_attention.py` writes the ten into a file for pytest.
+# `valid_lens`, `is_causal` or a boolean `mask` (True = may attend). In your own project,
+# `python -m d2l_attention.testing test_my_attention.py` writes the ten into a file for pytest.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Which question finds which bug?
@@ -1154,9 +1129,9 @@ side_by_side(maps, "Broken: under a causal mask, token 0 sees all")
 # diagonal, is hatched. Broken: the past, below the diagonal, is hatched.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# **Two mistakes that hide each other.** The scores are transposed, and so is the softmax; at the
-# end the weights are transposed back, so that without a mask the output is right. The mask, which
-# comes in between, keeps its axes: token 0 sees all, and the last token sees only itself.
+# **Two mistakes that hide each other.** The scores are transposed, and so is the softmax. At the
+# end the weights are transposed back, so that without a mask the output is right. But the mask,
+# which comes in between, keeps its axes: token 0 sees all, and the last token sees only itself.
 #
 # **Question.** Does a hidden key change anything?
 
@@ -1190,8 +1165,8 @@ side_by_side(maps, "Broken: a window of 2 holds three tokens")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **A window of 2 has three tokens.** For one library a window counts the token itself, and for the
-# kernel only those before it. Each is right by its own definition, so a 1 has to be subtracted in
-# between.
+# kernel only those before it. Since each is right by its own definition, a 1 has to be subtracted
+# in between.
 #
 # **Question.** How many weights are above 0, if all scores are equal?
 
