@@ -16,7 +16,7 @@
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 35 minutes, with votes. If time is short, leave out 12.4 and the second half of *Checks for your
 # own model*, because the exhibits can be read in any order. Run the notebook beforehand: it trains
-# 26 small models in less than a minute. In pairs, one student writes a test, and the other a bug
+# 28 small models in less than a minute. In pairs, one student writes a test, and the other a bug
 # that the test does not see.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
