@@ -1,11 +1,14 @@
 """Run the ten properties on an attention, and say what came out."""
 
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 
 from d2l_attention.testing.properties import PROPERTIES, Attention, Property, adapted
+
+COLUMNS = 88  # of a printed report: so many fit on a page and on a slide
 
 
 @dataclass
@@ -22,17 +25,31 @@ class Report:
         return not self.failed
 
     def __str__(self) -> str:
+        """What fails comes first, then what was not tried; what passes is one list at the end."""
         lines = []
         for known in PROPERTIES:
             if known.name in self.failed:
-                lines += [f"FAILS  {known.name}: {known.meaning}"]
-                lines += [f"       Seen: {self.failed[known.name]}."]
-                lines += [f"       Common reasons: {known.breaks}."]
-            elif known.name in self.not_tried:
-                lines += [f"-      {known.name}: {self.not_tried[known.name]}"]
-            else:
-                lines += [f"ok     {known.name}"]
+                lines += [f"FAILS  {known.name}"]
+                lines += _wrapped(known.meaning)
+                lines += _wrapped(f"Seen: {self.failed[known.name]}.")
+                lines += _wrapped(f"Common reasons: {known.breaks}.")
+        for name, why in self.not_tried.items():
+            lines += _wrapped(f"{name}: {why}", label="-")
+        if self.passed:
+            lines += _wrapped("; ".join(self.passed), label="ok")
         return "\n".join(lines)
+
+
+def _wrapped(text: str, label: str = "") -> list[str]:
+    """Lines of at most ``COLUMNS``; from the second on they hang below the first."""
+    hanging = " " * (7 if label else 9)
+    return textwrap.wrap(
+        text,
+        COLUMNS,
+        initial_indent=f"{label:7}",
+        subsequent_indent=hanging,
+        break_on_hyphens=False,
+    )
 
 
 def check_attention(

@@ -370,21 +370,21 @@ PROPERTIES = (
     Property(
         "padding changes nothing",
         "A padded sentence gets the answers of the sentence that was cut to its length.",
-        "a mask behind the softmax, an inverted mask, a length that is one off, no mask",
+        "a mask after the softmax, an inverted mask, a length that is one off, no mask",
         padding_changes_nothing,
         needs="lengths",
     ),
     Property(
         "an empty sentence ignores its padding",
         "A sentence of length 0 gives numbers, zero or not, which its padding does not change; its "
-        "gradients are numbers, too.",
+        "gradients are numbers as well.",
         "a row of minus infinities (NaN), a row of -1e6 (equal weights over padding)",
         an_empty_sentence_ignores_its_padding,
         needs="lengths",
     ),
     Property(
         "the future changes nothing",
-        "With a causal mask, later tokens change no earlier answer, in training or after it.",
+        "With a causal mask, later tokens change no earlier answer, in either mode.",
         "a causal mask that is transposed, one off, or there only while training",
         the_future_changes_nothing,
         needs="causal",

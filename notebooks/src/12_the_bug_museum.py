@@ -3,8 +3,8 @@
 #
 # **You will**
 # - see broken attention train as well as right attention, or better;
-# - find the first wrong number of an implementation;
-# - write tests that catch real mistakes without any training;
+# - solve riddles of real mistakes, by finding the first wrong number;
+# - write tests that catch such mistakes without any training;
 # - learn how to debug a model of your own, and take ten tests with you.
 #
 # Core path: 60 to 90 minutes, in two sittings. Going further: 20. Exercises: 119. The six exercises
@@ -14,9 +14,9 @@
 # section 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 36 minutes, with votes. If time is short, leave out 12.4 and the second half of *Checks for your
+# 35 minutes, with votes. If time is short, leave out 12.4 and the second half of *Checks for your
 # own model*, because the exhibits can be read in any order. Run the notebook beforehand: it trains
-# 26 small models in less than a minute. In pairs, one student writes a test, and the other a bug
+# 28 small models in less than a minute. In pairs, one student writes a test, and the other a bug
 # that the test does not see.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -38,23 +38,20 @@ from d2l_attention.testing import PROPERTIES, check_attention
 from d2l_attention.views import compare
 from d2l_attention.views.palette import CUT, GREY, INK, RULE, SERIES
 from d2l_attention.views.plots import hatch_zeros, heatmap, set_style
-from d2l_attention.views.schematics.drawing import MARKED, TENSOR, Diagram
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=2, sci_mode=False)
 set_style()
 
 
-def side_by_side(maps, finding, width=3.2, numbers=True, labels=None):
+def side_by_side(maps, finding, width=3.2, numbers=True):
     """Weights (Q, K) by title, in one row of heat maps; what is exactly 0 is hatched."""
-    size = (width * len(maps) + 1, 3.9 if labels else 3.1)
-    figure, axes = plt.subplots(1, len(maps), figsize=size, sharey=True)
+    figure, axes = plt.subplots(1, len(maps), figsize=(width * len(maps) + 1, 3.1), sharey=True)
     for ax, (title, weights) in zip(axes, maps.items(), strict=True):
-        names = labels or range(len(weights))
+        names = range(len(weights))
         heatmap(ax, weights.nan_to_num(0), names, names, vmax=1.0, numbers=numbers)
         hatch_zeros(ax, weights)
         ax.set(title=title, xlabel="key")
-        ax.tick_params("x", rotation=40 if labels else 0)
     axes[0].set_ylabel("query")
     figure.suptitle(finding, fontsize=16)
     plt.show()
@@ -71,9 +68,6 @@ def side_by_side(maps, finding, width=3.2, numbers=True, labels=None):
 #   head attends with its own piece.
 # - **A test** is a function that ends quietly where the code is right, and stops with an
 #   `AssertionError` where it is wrong.
-#
-# By hand: if all values are 1, their average is 1 up to rounding, whatever the weights are. So
-# `torch.testing.assert_close(output, torch.ones_like(output))` is already a test of attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask who has ever had a model that trained well and was wrong.
@@ -81,9 +75,9 @@ def side_by_side(maps, finding, width=3.2, numbers=True, labels=None):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Five losses, one right model
 #
-# Wrong attention still returns numbers of the right shape, and the model around it learns with
-# whatever it gets. To see how well, let us take attention with a causal mask, four mistakes that
-# can be switched on, and two baselines:
+# Can a loss tell right attention from wrong? Wrong attention still returns numbers of the right
+# shape, and the model around it learns with whatever it gets. So let us take attention with a
+# causal mask, four mistakes that can be switched on, and two baselines:
 
 
 # %% slideshow={"slide_type": "-"}
@@ -104,9 +98,8 @@ def causal_attention(q, k, v, bug):
 # 1½ minutes. Read only the four places where `bug` changes something, and the two baselines.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This attention sits in a small language model, after the vectors of words and positions and before
-# a feed-forward network. The model reads the beginning of an English sentence from the built-in
-# grammar (chapter 5) and predicts the next word. Each variant is trained for 300 steps from three
+# Around this attention we put a small language model, which predicts each next word of English
+# sentences from the built-in grammar (chapter 5). Each variant is trained for 300 steps from three
 # random initialisations (seeds).
 
 
@@ -178,7 +171,7 @@ models = {letter: run[0][0] for letter, run in runs.items()}
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Which one is right?
 #
-# Here are the losses of five models that began with the same parameters and saw the same batches.
+# The right model and the four broken ones began with the same parameters and saw the same batches:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the five loss curves, without names
@@ -252,11 +245,6 @@ plt.show()  # fmt: skip
 # Equal weights are near 2.83, A, without a gradient to the scores, near 2.86, and no attention near
 # 2.93.*
 
-# %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
-# Prints these losses
-for letter in rows:
-    print(f"{letter:13} {' '.join(f'{loss:.2f}' for loss in sorted(validation[letter]))}")
-
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks what the text says of the losses, for every seed
 for a, b, c, d, e, equal, no in zip(
@@ -277,7 +265,7 @@ for a, b, c, d, e, equal, no in zip(
 # queries. Validation uses the same attention as training, so it says the same.
 #
 # E, which sees no future, is lower than C for all three seeds as well, by 0.02 to 0.03: here its
-# wrong scale does no harm. A, less than 0.1 behind C, looks almost as good, until we draw the
+# wrong scale does no harm. A, less than 0.1 above C, looks almost as good, until we draw the
 # baselines. Attention as a whole has lowered the loss by about 0.15 so far, and equal weights alone
 # achieve most of that. A, whose queries and keys cannot learn, is a little worse than even these.
 # Only a baseline can tell us whether 0.1 is much.
@@ -287,38 +275,10 @@ for a, b, c, d, e, equal, no in zip(
 # has. It does not say which attention that is. And: no comparison without a baseline.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What C, B and D attend to
-#
-# To see how the future comes in, let us look at the weights of these three models for the first
-# words of one sentence:
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
-# Draws the weights of three trained models for the first words of a validation sentence
-tokens = next(row for row in valid if 0 not in row[:7])[None, :6]
-seen = vocab.to_tokens(tokens[0].tolist())
-maps = {}
-for name in "CBD":
-    with torch.no_grad():
-        X, model = models[name].embed(tokens), models[name]
-        map_of = causal_attention(model.W_q(X), model.W_k(X), torch.eye(6)[None], model.bug)[0]
-    maps[f"{name} · {bugs[name].replace('none', 'no bug')}"] = map_of
-side_by_side(maps, "B looks one word ahead; D's columns sum to one, not its rows", labels=seen)
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the weights of models C, B and D for six words, a row for each query; weights of exactly
-# 0 are hatched. In C, the cells above the diagonal are hatched. In B, the next word is open as
-# well, and it has nearly all of the weight; in the last row, where no word follows, 0.82 lies on
-# the query's own. In D each column sums to one, so that the last key, seen by the last query only,
-# has the weight 1.*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. In D, add up a column and a row. A weight of D depends on the rows below it.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Losses from the words so far
 #
-# Nobody can know the next word of a random sentence, so a loss near 0 is suspicious. What does B do
-# when it writes, while the next word is still missing?
+# Since nobody can know the next word of a random sentence, a loss near 0 is suspicious. What does B
+# do when it writes, while the next word is still missing?
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
@@ -359,8 +319,8 @@ assert min(prefixes["B"] + prefixes["D"]) > 4.5
 assert max(abs(a - b) for a, b in zip(prefixes["C"], validation["C"], strict=True)) < 1e-3
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# B has learned to copy the next word, which is missing here. Given only the words so far,
-# B and D are far worse than C for all three seeds, while C's loss stays the same.
+# B has learned to copy the next word, which is missing here. Given only the words so far, B and D
+# are far worse than C for all three seeds, while C's loss stays the same.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Uniform guessing among 274 words would give 5.6: where does B end?
@@ -368,16 +328,18 @@ assert max(abs(a - b) for a, b in zip(prefixes["C"], validation["C"], strict=Tru
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Three kinds of test that need no training
 #
-# The two columns of the last table should agree, because a causal model may use only the words so
-# far. Such questions can be put to the attention itself, without training or data:
+# What could have exposed B and D without any training? The two columns of the last table should
+# agree, because a causal model may use only the words so far. Such questions can be put to the
+# attention itself, and there are three kinds of them:
 #
-# 1. **An answer that you know by thinking.** If all values are equal, the output is that value.
+# 1. **An answer that you know by thinking.** A query that sees a single key gets that key's value.
 # 2. **Two runs that must agree.** Change what must make no difference: the padding, the future, the
 #    batch's other sentences.
 # 3. **Two ways to one number.** Compute it with and without a cache, all at once and one by one.
 #
-# In the exhibits below, the heading says what can be seen of the bug, and the answer follows your
-# guess. The code is ours, modelled on the report: `broken("12.1")` and `right("12.1")`.
+# Each exhibit of the museum is a riddle: what somebody saw, code of ours modelled on the report
+# (`broken("12.1")`, and repaired `right("12.1")`), and what it computes. Solve it before you read
+# on, and find the one question that exposes the bug.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. The three questions are the chapter; write them on the board. The table of the last
@@ -394,7 +356,8 @@ assert max(abs(a - b) for a, b in zip(prefixes["C"], validation["C"], strict=Tru
 # ([labml #146](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146),
 # 2022). Here is the code, and below it what it computes:
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the code of exhibit 12.1
 show_source(broken("12.1"))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -405,12 +368,12 @@ queries = torch.tensor([[[2.0, 0], [0, 2], [1, 1]]])
 keys = torch.tensor([[[2.0, 0], [0, 2]]])
 scores = queries @ keys.mT / 2**0.5
 weights = broken("12.1")(queries, keys, torch.eye(2)[None])
-axes = {"scores": "BQK", "weights": "BQK"}  # names for the view below
 print(f"scores\n{scores[0]}\nweights\n{weights[0]}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# **Predict.** Values that are 1 at one key and 0 at the others show the weights. Work out row 0 by
-# hand, with $e^{2.83} = 16.9$ and $e^0 = 1$. Which is the first wrong number?
+# **Predict.** The values are **one-hot**, 1 at one key and 0 at the others, so that the output is
+# the weights. Work out row 0 by hand, with $e^{2.83} = 16.9$ and $e^0 = 1$. Which is the first
+# wrong number?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Row 0 by hand on the board; the first wrong number is the first weight.
@@ -418,15 +381,19 @@ print(f"scores\n{scores[0]}\nweights\n{weights[0]}")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### The first wrong number
 #
-# It is the first weight, 0.77. All scores are right, but row 0 should be 16.9 / 17.9 = 0.94 and
-# 0.06. `compare` runs two functions and opens both where they first differ:
+# `compare` runs two functions and opens both where they first differ:
 
 # %% slideshow={"slide_type": "-"}
-compare(broken("12.1"), right("12.1"), queries, keys, torch.eye(2)[None], axes=axes)
+compare(broken("12.1"), right("12.1"), queries, keys, torch.eye(2)[None])
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two runs, one below the other, opened at the line of the softmax. Above, the broken one:
-# each column of the weights sums to one. Below, the right one: each row sums to one.*
+# *Figure: two runs, opened at the line of the softmax. Row 0 of the weights is 0.77 and 0.05 in the
+# broken one, above, and 0.94 and 0.06 in the right one, below.*
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# While all scores are right, the first weight is wrong: it should be 16.9 / 17.9 = 0.94. **The
+# softmax runs over the queries**, so that each column sums to one, and a key splits its weight
+# among the queries.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let them compute row 0 in their heads. Then ask the room which values would show the
@@ -435,9 +402,8 @@ compare(broken("12.1"), right("12.1"), queries, keys, torch.eye(2)[None], axes=a
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### A test with values of one
 #
-# **The softmax runs over the queries**, so each column sums to one: a key splits its weight among
-# the queries. To find this from the output alone, let all values be 1. Then the output *is* the sum
-# of the weights:
+# **Question.** Do values that are all 1 come back as 1? Their average is 1, whatever the weights
+# are, if each row sums to one:
 
 # %% slideshow={"slide_type": "-"}
 ones = torch.ones(1, 2, 1)
@@ -449,7 +415,7 @@ print("broken:", broken("12.1")(queries, keys, ones).flatten())
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Now write the test. `check` runs it on right implementations, which it must accept, and on broken
-# ones, the exhibit and its relatives, which it must reject.
+# ones, which it must reject.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **12.1** · write the test
@@ -462,7 +428,8 @@ print("broken:", broken("12.1")(queries, keys, ones).flatten())
 # broadcasted' ([vit-pytorch #71](https://github.com/lucidrains/vit-pytorch/issues/71), 2021). An
 # error is the lucky case.
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the code of exhibit 12.2
 show_source(broken("12.2"))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -475,16 +442,14 @@ show_source(broken("12.2"))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### Two sentences, two heads and no error
 #
-# Suppose that sentence 0 has one word and sentence 1 has three. With equal scores and one-hot
-# values, the output shows the weights:
-
-# %% slideshow={"slide_type": "-"}
-q, k, v = torch.zeros(2, 2, 3, 4), torch.zeros(2, 2, 3, 4), torch.eye(3).expand(2, 2, 3, 3)
-lengths = torch.tensor([1, 3])
-mask = (torch.arange(3) < lengths[:, None, None]).expand(2, 3, 3)  # (B, Q, K)
+# Let sentence 0 have one word and sentence 1 three. With equal scores and one-hot values, the
+# output shows the weights:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the weights of both heads in both sentences, right and broken
+q, k, v = torch.zeros(2, 2, 3, 4), torch.zeros(2, 2, 3, 4), torch.eye(3).expand(2, 2, 3, 3)
+lengths = torch.tensor([1, 3])
+mask = (torch.arange(3) < lengths[:, None, None]).expand(2, 3, 3)  # (B, Q, K)
 figure, axes = plt.subplots(2, 4, figsize=(9.5, 4.0), sharex=True, sharey=True)
 for line, name, function in zip(axes, ("right", "broken"), (right, broken), strict=True):
     weights = function("12.2")(q, k, v, mask).flatten(0, 1)
@@ -503,10 +468,12 @@ plt.show()
 # third on each key.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# It runs, and two of the four maps are wrong. **The mask lands on the heads**, because
+# The code runs, and two of the four maps are wrong. **The mask lands on the heads**, because
 # broadcasting lines up shapes from the end and reads the mask as $(1, B, Q, K)$: head 0 of *every*
-# sentence gets the mask of sentence 0. The repair is an axis for the heads, `mask[:, None]`. Give
-# every axis of a test a size of its own, **and** try equal sizes once.
+# sentence gets the mask of sentence 0. The repair is an axis for the heads, `mask[:, None]`.
+#
+# **Question.** Does a sentence get in a batch what it gets by itself? To find out, give every axis
+# of a test a size of its own, **and** try equal sizes once.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. This is the best exhibit for pairs: a debugging session with 8 sentences and 8 heads,
@@ -519,10 +486,11 @@ plt.show()
 # ### 12.3 · Right on the page, wrong in the chat
 #
 # **Seen.** In August 2026 somebody ran a published model in a popular library in two ways, on the
-# whole text at once and word by word with a cache. The results disagreed for every token after the
-# first ([mlx-vlm #1983](https://github.com/Blaizzy/mlx-vlm/issues/1983)).
+# whole text at once and word by word, with a cache of what came before. The results disagreed for
+# every token after the first ([mlx-vlm #1983](https://github.com/Blaizzy/mlx-vlm/issues/1983)).
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the code of exhibit 12.3
 show_source(broken("12.3"))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -535,7 +503,7 @@ show_source(broken("12.3"))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### One by one, against all at once
 #
-# To find out, let us compute the same outputs in two ways, which is a question of the third kind:
+# **Question.** Do the steps give what the whole gives at once?
 
 # %% slideshow={"slide_type": "-"}
 torch.manual_seed(0)
@@ -548,23 +516,8 @@ print("cache entry off by   ", (torch.cat(cache, dim=1) - whole).abs().amax(dim=
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Step 1 is the first that is wrong, and the name is `x`, in the first line, before any attention:
-# **every new token gets position 0.** Training and validation read whole sentences without this
-# function, so their losses stay right.
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws which position each token carries in the two ways
-picture = Diagram("Step by step, all tokens carry position 0", 9.0, 2.9)
-for y, way in ((1.75, "all at once"), (0.65, "step by step")):
-    picture.ax.text(0.15, y, way, fontsize=14, va="center")
-    for t in range(4):
-        position = t if way == "all at once" else 0
-        kind = TENSOR if position == t else MARKED
-        picture.box(f"token {t}\nposition {position}", 2.6 + 1.75 * t, y, 1.5, kind=kind)
-display(picture.figure)
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two rows of four tokens. All at once, tokens 0 to 3 carry the positions 0 to 3. Step by
-# step, each of them carries position 0, and the last three are marked.*
+# **every new token gets position 0.** Because training and validation read whole sentences without
+# this function, their losses stay right.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. This is the most practical exhibit, because whoever serves a model has such a
@@ -576,17 +529,17 @@ display(picture.figure)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # #### A good place to stop
 #
-# You have seen a softmax over the queries, a mask that took sentences for heads, and new tokens
-# that all got position 0. The other exhibits can wait, because each can be read by itself.
+# You have solved three of six riddles. The others can wait, because each can be read by itself.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### 12.4 · Right in two of three situations
 #
 # **Seen.** The decoder block in D2L's section 11.7
 # ([d2l.ai](https://d2l.ai/chapter_attention-mechanisms-and-transformers/transformer.html), version
-# 1.0.3) asks `if self.training` before it does something. So does ours, in a small form:
+# 1.0.3) asks `if self.training` before it does something, and so does ours, in a small form:
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the code of exhibit 12.4
 show_source(broken("12.4").forward)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -620,8 +573,8 @@ side_by_side(maps, "Only validation reads the future", width=2.9, numbers=False)
 # it has never learned to read: in chapter 8 this bug raised a translator's loss from almost 0 to
 # almost 3. Such a loss can decide which model is kept.
 #
-# The test is a question of the second kind, asked twice: change the future, in training mode and in
-# eval mode, and compare what comes before.
+# **Question.** Does a change of the future change anything before it, in training mode or in eval
+# mode?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. In the book the mask is left out where sentences are written word by word, which is
@@ -636,19 +589,23 @@ side_by_side(maps, "Only validation reads the future", width=2.9, numbers=False)
 # **Seen.** A released training script computed a loss on 'attention maps' but called `detach()`
 # before `backward()`, so that this loss taught nothing while the training ran on
 # ([NAD #8](https://github.com/bboylyg/NAD/issues/8), 2022). Its maps came from something other than
-# queries and keys, but attention can contain the same mistake:
+# queries and keys, but attention can contain the same mistake, as model A does:
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the code of exhibit 12.5
 show_source(broken("12.5"))
 
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# **Predict.** Because `detach()` stops only gradients, the output is right to the last digit. Which
+# matrices of model A will stay exactly as chance has drawn them?
+
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Ask what this can change in the output, and what in training.
+# One minute. Ask what this can change in the output, and what in training.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### How far each matrix moved
 #
-# This was model A. To see what it learned, we compare its matrices, and C's, before and after the
-# 300 steps:
+# **Question.** How far has each parameter moved in the 300 steps?
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Draws how far each matrix has moved, as a share of its norm at the start
@@ -679,9 +636,8 @@ for name in ("W_q.weight", "W_k.weight"):
     assert moved.norm() > 0.3 * start[name].norm()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# In A **no gradient reaches the scores.** The output is right to the last digit, and the rest of
-# the model learned around two matrices that stay as chance has drawn them. So look once, for every
-# parameter, how far it has moved.
+# Since **no gradient reaches the scores**, `W_q` and `W_k` of model A have not moved at all. The
+# rest of the model has learned around these two matrices.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Come back to the figure with the baselines: that is what the two matrices cost.
@@ -692,8 +648,8 @@ for name in ("W_q.weight", "W_k.weight"):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Checks for your own model
 #
-# Suppose that your own model trains, and is the only one that you have. Begin with how far each of
-# its parameters has moved (12.5), and then make two more checks.
+# If your own model trains, how do you check it? Begin with how far each of its parameters has moved
+# (12.5), and then make two more checks.
 #
 # ### Overfit one batch, and know its floor
 #
@@ -739,9 +695,9 @@ print("after 200 steps:", ", ".join(f"{name} {loss:.2f}" for name, loss in ends.
 assert 0.17 < floor < 0.2 and ends["B"] < floor / 3 and ends["no attention"] < floor + 0.06
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# C comes down to the floor, or for one of three seeds to 0.02 above it. B falls far below: caught
-# within seconds. But A and E come down to the floor as well, and without any attention the model
-# still comes down to 0.22. So one batch finds what sees the future, and few other mistakes.
+# C comes down to the floor, or for one of three seeds to 0.02 above it, while B falls far below and
+# is caught within seconds. But A and E come down to the floor as well, and without any attention
+# the model still reaches 0.22. So one batch finds what sees the future, and few other mistakes.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Overfitting one batch is Karpathy's advice (2019). The floor is ours, because without
@@ -750,8 +706,8 @@ assert 0.17 < floor < 0.2 and ends["B"] < floor / 3 and ends["no attention"] < f
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Compare with PyTorch's kernel, and know the rounding
 #
-# PyTorch's kernel is a second implementation for free. How close must yours come? Suppose that
-# yours has a small mistake, a scale of $\sqrt{63}$ instead of $\sqrt{64}$:
+# PyTorch's kernel is a second implementation for free. How close must yours come to it? Suppose
+# that yours has a small mistake, a scale of $\sqrt{63}$ instead of $\sqrt{64}$:
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -794,10 +750,10 @@ for dtype, rounding in {torch.float64: 1e-14, torch.float32: 2e-6, torch.bfloat1
     assert (attend(q, k, v, 63) - kernel).abs().max() > 0.005
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Right code differs by rounding, because its sums are taken in another order; in bfloat16 it also
-# rounds its scores and weights. In float64 the mistake is far larger than this
-# rounding; in bfloat16 the two look alike. So compare in float64 where you can, with a tolerance
-# far above the rounding and far below a mistake, such as $10^{-10}$.
+# Because its sums are taken in another order, right code differs by rounding. In bfloat16 it also
+# rounds its scores and weights, and this rounding looks like the mistake. So compare in float64
+# where you can, with a tolerance far above the rounding and far below a mistake, such as
+# $10^{-10}$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. If somebody widens a tolerance until a test passes, ask what the rounding was.
@@ -808,9 +764,9 @@ for dtype, rounding in {torch.float64: 1e-14, torch.float32: 2e-6, torch.bfloat1
 # **Seen.** In July 2017 an early implementation of the Transformer predicted 98% of the validation
 # set's words correctly, but wrote nonsense. Readers suspected the mask, its triangle and the axis
 # of the softmax
-# ([#19](https://github.com/jadore801120/attention-is-all-you-need-pytorch/issues/19)). We read the
-# code of that day and found these right. To search further, let a small form of its block return
-# everything that it computes:
+# ([#19](https://github.com/jadore801120/attention-is-all-you-need-pytorch/issues/19)), but in the
+# code of that day, which we read, these are right. To search further, let a small form of its block
+# return everything that it computes:
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Two people suspected the mask, and the mask was right.
@@ -869,9 +825,10 @@ for name, model in {"sixth": sixth, "C": honest}.items():
 assert share["sixth"] > 0.6 and share["C"] < 0.4
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Where does the future come in? This page leaves the bug to you. To find the first number that
-# knows too much, change the future and compare everything that `run` returns, one result after the
-# other. Such a function will serve you in any model.
+# Where does the future come in? This page leaves the answer to you.
+#
+# **Question.** If the future changes, which is the first result of `run` that changes before it? A
+# function that asks this serves in any model.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Do not name the bug. Give the room the exercise, and whoever has solved it tells
@@ -890,24 +847,12 @@ print(first_leak(Block(8).run, torch.randn(2, 6, 8), 4))
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Ten tests to take away
 #
-# `check_attention` asks ten questions of a layer. They suit attention without positions or a window
-# of its own. A name promises only what it says, so a layer that doubles its answers passes all ten.
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Prints the ten questions
-for number, known in enumerate(PROPERTIES, start=1):
-    print(f"{number:2}  {known.name}")
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Let them say for two of the names which exhibit they come from.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# It takes `nn.MultiheadAttention` itself, or any layer or function of queries, keys and values,
-# which may also take `valid_lens`, `is_causal` or a boolean `mask` (True = may attend). As an
-# example, this function hides keys *after* the softmax:
+# Which of these questions can be put to any layer? `check_attention` asks ten. They suit attention
+# without positions or a window of its own, and each promises only what its name says: a layer that
+# doubles its answers passes all ten. As an example, this function hides keys *after* the softmax:
 
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "subslide"}
 def hides_too_late(queries, keys, values, mask):
     weights = (queries @ keys.mT / queries.shape[-1] ** 0.5).softmax(dim=-1)
     return (weights * mask) @ values
@@ -915,9 +860,13 @@ def hides_too_late(queries, keys, values, mask):
 
 print(check_attention(hides_too_late))
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Let them say for two of the names which exhibit they come from.
+
 # %% [markdown] slideshow={"slide_type": "skip"}
-# For your own project, the shell command
-# `python -m d2l_attention.testing test_my_attention.py` writes the ten into one file for pytest.
+# `check_attention` takes any layer or function of queries, keys and values, which may also take
+# `valid_lens`, `is_causal` or a boolean `mask` (True = may attend). In your own project,
+# `python -m d2l_attention.testing test_my_attention.py` writes the ten into a file for pytest.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Which question finds which bug?
@@ -1008,7 +957,7 @@ figure.legend(keys, words, loc="upper left", bbox_to_anchor=(0, 0.96), borderpad
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a grid of ten questions, one per row, and nine bugs, one per column. A red cross is a
+# *Figure: a grid of ten questions, one per row, and nine bugs, one per column. A cross is a
 # question that fails on the broken implementation but not on the right one, a dot one that passes,
 # and a hatched cell one that cannot be asked. Each of the eight exhibits has at least one cross,
 # and the column 'scores divided by d' has none.*
@@ -1019,9 +968,9 @@ assert all(map(any, found[:-1])) and not any(found[-1])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The bugs from 12.7 on are exhibits of *Going further*. A question also fails where the broken code
-# raises an error, as 12.10 does for 5 queries and 7 keys. The wrong scale stays hidden: since a
-# layer may choose its scale, only a comparison with known numbers finds it, such as that with the
-# kernel. The other exhibits concern more than plain attention.
+# raises an error, as 12.10 does for 5 queries and 7 keys. Since a layer may choose its scale, the
+# wrong one stays hidden, and only known numbers find it, such as the kernel's. The other exhibits
+# concern more than plain attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. The wrong scale stays hidden: ask which test finds it (the kernel's). Homework for
@@ -1035,8 +984,6 @@ assert all(map(any, found[:-1])) and not any(found[-1])
 #   three broken models had a lower validation loss than the right one, two of them because they
 #   saw the future.
 # - A loss needs baselines: no attention, equal weights, a floor that you count.
-# - Ask the attention itself: for an answer that you know, for two runs that must agree, for two
-#   ways to one number. Then look for the first wrong number.
 # - Values of 1 show the sum of the weights, and one-hot values show the weights.
 # - Test with unequal sizes and once with equal ones, in both modes, with another future, step by
 #   step, and against the kernel in float64.
@@ -1056,13 +1003,12 @@ assert all(map(any, found[:-1])) and not any(found[-1])
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
 #
-# Six more exhibits, the storeroom with bugs that have no exhibit of their own, and the ten
-# questions put to well-known layers.
+# Six more exhibits, bugs without an exhibit, and the ten questions put to well-known layers.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Six more exhibits
 #
-# *16 minutes.*
+# *15 minutes.*
 #
 # #### 12.7 · Each token sees others, but which ones?
 #
@@ -1071,7 +1017,8 @@ assert all(map(any, found[:-1])) and not any(found[-1])
 # nn.MultiheadAttention'
 # ([LLMs-from-scratch #1061](https://github.com/rasbt/LLMs-from-scratch/issues/1061)).
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the code of exhibit 12.7
 show_source(broken("12.7"))
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
@@ -1091,6 +1038,8 @@ side_by_side(maps, "Broken: each token sees only the future")
 # for `F.scaled_dot_product_attention`
 # ([pytorch #170415](https://github.com/pytorch/pytorch/pull/170415) adds a note about it). Each
 # token sees only the future, so the last one sees nothing and gets zeros.
+#
+# **Question.** Does a change of the future change anything before it?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **12.7** · write the test
@@ -1100,10 +1049,11 @@ side_by_side(maps, "Broken: each token sees only the future")
 #
 # **Seen.** PyTorch's own attention returned NaN
 # ([pytorch #103963](https://github.com/pytorch/pytorch/issues/103963)). While the kernel gives
-# zeros today, `nn.MultiheadAttention`, called with its defaults, still gives NaN, and so does this
-# code:
+# zeros today, `nn.MultiheadAttention`, called with its defaults, still gives NaN, and so does the
+# code below. One query may attend to nothing: how far will its NaN spread?
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Shows the code of exhibit 12.8
 show_source(broken("12.8"))
 
 # %% slideshow={"slide_type": "skip"}
@@ -1117,9 +1067,11 @@ for name, function in {"right": right("12.8"), "broken": broken("12.8")}.items()
     )
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A query with nothing to attend to.** One such row is enough, because the gradient of a value is
-# a sum over all queries, and a sum with a NaN in it is NaN. Careful users meet such rows as well,
-# because a sentence that is all padding has nothing else.
+# **A query with nothing to attend to** is enough, because the gradient of a value is a sum over all
+# queries, and a sum with a NaN in it is NaN. Careful users meet such queries as well, because a
+# sentence that is all padding has no others.
+#
+# **Question.** What does a query get that may attend to nothing?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **12.8** · write the test
@@ -1128,9 +1080,11 @@ for name, function in {"right": right("12.8"), "broken": broken("12.8")}.items()
 # #### 12.9 · NaN, in one data type only
 #
 # **Seen.** An attention that hid scores with a number near $-10^{10}$ was right in float32 and
-# bfloat16, and gave NaN in float16 ([flax #982](https://github.com/google/flax/issues/982)).
+# bfloat16, and gave NaN in float16 ([flax #982](https://github.com/google/flax/issues/982)). The
+# largest number in float16 is 65,504. Which of the two rows below will be NaN?
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Shows the code of exhibit 12.9
 show_source(broken("12.9"))
 
 # %% slideshow={"slide_type": "skip"}
@@ -1139,9 +1093,10 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
     print(f"{str(dtype):15} {broken('12.9')(torch.zeros(2, 3, dtype=dtype), mask).tolist()}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **The fill does not fit.** Since float16 holds numbers up to 65,504, $-10^9$ becomes $-\infty$. A
-# row in which some key is left is right even so, but a row without any key is NaN, and NaN times 0
-# is NaN.
+# **The fill does not fit**: in float16, $-10^9$ becomes $-\infty$. A row in which some key is left
+# is right even so, but a row without any key is NaN, and NaN times 0 is NaN.
+#
+# **Question.** What does a query without keys get, in each data type?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **12.9** · write the test
@@ -1150,13 +1105,13 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 # #### 12.10 · Right, until somebody adds a mask
 #
 # **Seen.** In a much-read Transformer the padding mask of the decoder lies on the axis of the
-# queries. Its fill is the finite $-10{,}000$, so whole rows become equal weights where $-\infty$
-# would give NaN. Because only rows of padding change, the bug stayed: a repair was proposed in
-# October 2025 and was open when we read it
+# queries. Because its fill is finite, rows of padding get equal weights instead of NaN, and no
+# other row changes. A repair was proposed in October 2025 and was open when we read it
 # ([hyunwoongko/transformer #40](https://github.com/hyunwoongko/transformer/pull/40)). Ours is
-# another pair of mistakes:
+# another pair of mistakes. What will token 0 see under a causal mask?
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the code of exhibit 12.10
 show_source(broken("12.10"))
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
@@ -1174,9 +1129,11 @@ side_by_side(maps, "Broken: under a causal mask, token 0 sees all")
 # diagonal, is hatched. Broken: the past, below the diagonal, is hatched.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# **Two mistakes that hide each other.** The scores are transposed, and so is the softmax; at the
-# end the weights are transposed back, so that without a mask the output is right. The mask, which
-# comes in between, keeps its axes: token 0 sees all, and the last token sees only itself.
+# **Two mistakes that hide each other.** The scores are transposed, and so is the softmax. At the
+# end the weights are transposed back, so that without a mask the output is right. But the mask,
+# which comes in between, keeps its axes: token 0 sees all, and the last token sees only itself.
+#
+# **Question.** Does a hidden key change anything?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **12.10** · write the test
@@ -1184,13 +1141,14 @@ side_by_side(maps, "Broken: under a causal mask, token 0 sees all")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### 12.11 · Two kernels, two texts
 #
-# **Seen.** One model, given one prompt, wrote two texts with two kernels that should agree, as soon
-# as the prompt was longer than the window, which was set to 4
+# **Seen.** With two kernels that should agree, one model wrote two texts, as soon as the prompt was
+# longer than its window of 4
 # ([transformers #40163](https://github.com/huggingface/transformers/pull/40163), 2025). The same
 # was found in September 2026 ([zml #763](https://github.com/zml/zml/pull/763)), where the tests had
-# been green because they tried attention without a window only.
+# tried only attention without a window. How many tokens does ours see with a window of 2?
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the code of exhibit 12.11
 show_source(broken("12.11"))
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
@@ -1207,8 +1165,10 @@ side_by_side(maps, "Broken: a window of 2 holds three tokens")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **A window of 2 has three tokens.** For one library a window counts the token itself, and for the
-# kernel only those before it. Each is right by its own definition, so a 1 has to be subtracted in
-# between.
+# kernel only those before it. Since each is right by its own definition, a 1 has to be subtracted
+# in between.
+#
+# **Question.** How many weights are above 0, if all scores are equal?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **12.11** · write the test
@@ -1220,10 +1180,11 @@ side_by_side(maps, "Broken: a window of 2 holds three tokens")
 # whose gradients were added before each step (**gradient accumulation**). The results should have
 # been the same, but the second was much worse
 # ([trl #2175](https://github.com/huggingface/trl/issues/2175)). Libraries began to correct it that
-# month ([transformers #34191](https://github.com/huggingface/transformers/pull/34191),
-# [torchtune #1875](https://github.com/meta-pytorch/torchtune/pull/1875)).
+# month ([transformers #34191](https://github.com/huggingface/transformers/pull/34191)). Which words
+# count too much?
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Shows the code of exhibit 12.12
 show_source(broken("12.12"))
 
 # %% slideshow={"slide_type": "skip"}
@@ -1238,6 +1199,8 @@ for name, function in {"right": right("12.12"), "broken": broken("12.12")}.items
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **A mean of means.** Each part is divided by its own number of words, so that the one word of the
 # short part counts as much as the five of the long one.
+#
+# **Question.** Is the loss of the parts that of the whole?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **12.12** · write the test
@@ -1245,32 +1208,25 @@ for name, function in {"right": right("12.12"), "broken": broken("12.12")}.items
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The storeroom: bugs without an exhibit
 #
-# *2 minutes.* For each of these, first what was seen, and then what it was.
+# *1 minute.* For each: first what was seen, and then what it was.
 #
 # - *Weights of minus infinity.* The mask, a fill with $-\infty$, came after the softmax
 #   ([timm #2236](https://github.com/huggingface/pytorch-image-models/pull/2236)).
-# - *Scores of -1,000,000 in a heat map.* A mask filled its caller's scores in place. In the same
-#   function, an empty sentence got equal weights over its padding (d2l 1.0.3, `masked_softmax`).
-# - *Readers ask why not `view`.* In place of `transpose` it mixes tokens and heads (chapter 6)
-#   ([annotated-transformer #118](https://github.com/harvardnlp/annotated-transformer/issues/118)).
+# - *Scores of -1,000,000 in a heat map.* A mask filled its caller's scores in place (d2l 1.0.3,
+#   `masked_softmax`).
 # - *Positions that change nothing.* The sum was computed and then dropped, so that a model without
 #   a mask would see a bag of words
 #   ([pytorch-lightning #19138](https://github.com/Lightning-AI/pytorch-lightning/issues/19138)).
-# - *An error for every odd size.* There was one cosine column too many
-#   ([BERT-pytorch #78](https://github.com/codertimo/BERT-pytorch/issues/78)), the kindest bug here.
-# - *A BLEU that is different in one framework.* Two sections of one chapter passed the reference as
-#   the prediction ([d2l-en #1780](https://github.com/d2l-ai/d2l-en/issues/1780)).
 # - *Weights of 1.25.* This one is right: dropout divides what it keeps by $1 - p$, so that each
-#   weight keeps its mean ([pytorch #42929](https://github.com/pytorch/pytorch/issues/42929)). To
-#   make the rows sum to one again is another method, which DropAttention uses on purpose.
+#   weight keeps its mean ([pytorch #42929](https://github.com/pytorch/pytorch/issues/42929)).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Ten questions to well-known layers
 #
 # *2 minutes.* The table was made on 23 November 2026 by
 # `python -m tests.benchmarks.other_implementations FOLDER` (with `--install` first), on a CPU, in
-# float32 and in eval mode. Only what an implementation takes is tried. `nn.MultiheadAttention` is
-# called with its defaults, with which it computes its weights.
+# float32 and in eval mode. Only what an implementation takes is tried, and `nn.MultiheadAttention`
+# is called with its defaults.
 #
 # | implementation | passed | where it fails |
 # |---|---|---|
@@ -1283,20 +1239,16 @@ for name, function in {"right": right("12.12"), "broken": broken("12.12")}.items
 # | d2l 1.0.3, all three attention layers | 8 of 9 | an empty sentence sees its padding |
 # | the formula of the Annotated Transformer | 9 of 10 | an empty sentence sees its padding |
 #
-# The failing question is always that of exhibit 12.8: what does a query get that may attend to
-# nothing? Without empty rows the failure does no harm.
+# The failing question is always that of exhibit 12.8, and without empty rows the failure does no
+# harm.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Mistakes made in our own workshop
 #
-# *1 minute.* We made these mistakes while we wrote this course.
-#
-# - A test for leaking padding lacked a sentence of length 0, so that a wrong mask of chapter 4
-#   passed it. A reader found this by trying the test on that mask.
-# - To be fast, the test for linear memory was made so small that a quadratic mask would have passed
-#   it. We saw this when we read the whole change again.
-# - This chapter compared five losses without a baseline, and called a model 'nearly as good' whose
-#   attention gained nothing over equal weights. An expert added the two baselines.
+# *1 minute.* While we wrote this course, a test for leaking padding lacked a sentence of length 0,
+# so that a wrong mask of chapter 4 passed it. A reader found this by trying the test on that mask.
+# And this chapter compared five losses without a baseline: it called a model 'nearly as good' whose
+# attention gained nothing over equal weights, until an expert added the two baselines.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources
@@ -1310,4 +1262,3 @@ for name, function in {"right": right("12.12"), "broken": broken("12.12")}.items
 #   11, and its package d2l 1.0.3. [d2l.ai](https://d2l.ai)
 # - A. Karpathy, *A Recipe for Training Neural Networks*, 2019: overfit one batch; 'neural net
 #   training fails silently'.
-# - L. Zehui and others, *DropAttention*, 2019, arXiv:1907.11065.

@@ -18,6 +18,7 @@ from d2l_attention.testing import PROPERTIES, check_attention
 from d2l_attention.variants import GroupedQueryAttention
 
 NAMES = [known.name for known in PROPERTIES]
+LABELS = {"FAILS", "-", "ok", ""}
 SHAPE, KEYS, QUERIES, SENTENCES, SUM, EVERY, PADDING, NOTHING, FUTURE, INPUTS = NAMES
 PLAIN = """
 def attend(queries, keys, values, valid_lens=None, is_causal=False):
@@ -199,14 +200,39 @@ def test_what_is_known_of_d2l(name):
 
 
 def test_the_report_reads_like_a_page():
+    """What fails comes first, and no line is too long for a page or a slide."""
     text = str(check_attention(written(PLAIN, {"tril()": "tril(1)"})))
-    assert text.splitlines()[0] == "ok     an answer for each query"
-    assert "FAILS  the future changes nothing: With a causal mask, later tokens" in text
-    assert "Seen: tokens from position 1 on were changed, in eval mode: the largest" in text
+    first, meaning, *seen = text.splitlines()
+    assert first == "FAILS  the future changes nothing"
+    assert meaning.startswith("       With a causal mask, later tokens change no earlier answer")
+    assert (
+        seen[0] == "       Seen: tokens from position 1 on were changed, in eval mode: the largest"
+    )
+    assert seen[1].startswith("         difference is ")
+    assert "\nok     an answer for each query; keys in any order; " in text
+    assert text.index("FAILS") < text.index("\nok ") and text.count("\nok ") == 1
     report = check_attention(lambda queries, keys, values: values)
     assert "-      padding changes nothing: it takes neither valid_lens nor a mask" in str(report)
     report = check_attention(lambda queries, keys, values: 1 / 0)
     assert report.failed[SHAPE] == "ZeroDivisionError: division by zero"
+    assert "\nok " not in str(report)
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize(("edits", "_"), MISTAKES.values(), ids=MISTAKES)
+def test_a_report_fits_88_columns_and_says_everything(edits, _):
+    report = check_attention(written(PLAIN, edits))
+    lines = str(report).splitlines()
+    assert max(map(len, lines)) <= 88 and all(line[:7].strip() in LABELS for line in lines)
+    said = flat(str(report))
+    for known in PROPERTIES:
+        assert known.name in said
+        if known.name in report.failed:
+            assert known.meaning in said and flat(f"Seen: {report.failed[known.name]}.") in said
+            assert known.breaks in said
 
 
 def test_it_leaves_the_layer_and_the_random_numbers_as_they_were():
