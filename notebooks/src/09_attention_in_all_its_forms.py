@@ -8,7 +8,7 @@
 # - say what each form gives up, and for some forms when they equal plain attention;
 # - choose a form from measured times and from what trained models can look up.
 #
-# Core path: 70 to 105 minutes, in two sittings. Going further: 30. Exercises: 92. A good place to
+# Core path: 70 to 105 minutes, in two sittings. Going further: 25. Exercises: 92. A good place to
 # stop is after *Swin: windows in a grid*. Builds on chapters 3 to 8. *Dive into Deep Learning*
 # (D2L) keeps to plain attention in its chapter 11, and this chapter goes on from there.
 
@@ -103,8 +103,8 @@ def block(ax, x, y, width, height, text="", colour=INK, below="", size=13):
 
 def name_sides(ax):
     """Small words at the sides of a grid of weights: keys above, queries on the left."""
-    ax.set_xlabel("key", fontsize=11, color=FAINT)
-    ax.set_ylabel("query", fontsize=11, color=FAINT)
+    ax.set_xlabel("key", fontsize=11, color=FAINT, labelpad=2)
+    ax.set_ylabel("query", fontsize=11, color=FAINT, labelpad=2)
 
 
 def arrow(ax, start, end):
@@ -118,8 +118,8 @@ def arrow(ax, start, end):
 # - **Attention** (chapter 3). The score of a query $q$ and a key $k$, of $d$ numbers each, is $q
 #   \cdot k / \sqrt d$. A softmax turns the scores into weights, and the output is the weighted sum
 #   of the values: $\mathrm{softmax}(\mathbf Q \mathbf K^\top / \sqrt d)\, \mathbf V$.
-# - **Mask** (chapter 4). In this boolean matrix, True means that the query may attend to the key.
-# - **Heads** (chapter 6). Each head has its own queries, keys and values.
+# - **Mask** (chapter 4): True means that the query may attend to the key.
+# - **Heads** (chapter 6). Each has its own queries, keys and values.
 # - **Cache** (chapter 8). A model that generates text keeps the keys and values of all tokens.
 #
 # In code, attention takes four lines:
@@ -394,12 +394,12 @@ assert all(fewer < more for fewer, more in zip(took[1], took[16], strict=True))
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Yes, it falls: mostly because fewer keys and values have to be read from memory, and partly
 # because heads that share keys are computed in one product. The smaller matrices $\mathbf W_k$ and
-# $\mathbf W_v$ add a small part to the gain. What is given up is that each head has keys of its
-# own. Ainslie et al. report that multi-query attention can lose quality, and that groups come close
-# to multi-head attention in quality and to multi-query attention in speed.
+# $\mathbf W_v$ add a small part to the gain. In return, heads lose keys of their own. Ainslie et
+# al. report that multi-query attention can lose quality, and that groups come close to multi-head
+# attention in quality and to multi-query attention in speed.
 #
-# The first bill, however, is as high as before: to read the whole book at once, each head still
-# computes about $n^2/2$ links.
+# The first bill, however, stays as it was: to read the whole book at once, each head still computes
+# about $n^2/2$ links.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Expect 'no, the links are the same'. Ask back what the machine must *fetch* for one
@@ -465,9 +465,8 @@ assert took["window"] < took["plain"] < took["plain, masked"]
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # It is slower, not faster, because the kernel computes the hidden scores anyway and has the mask to
 # process as well. The window's own layer gives the same outputs, but computes only the blocks that
-# the window touches: here each block of 128 queries meets 384 keys instead of 4,096. (This holds
-# for a **dense** mask. A kernel that is told which *blocks* of the matrix are empty can skip them,
-# as chapter 11 shows.)
+# the window touches: here each block of 128 queries meets 384 keys instead of 4,096. (A kernel that
+# is told which *blocks* of a mask are empty can skip them, as chapter 11 shows.)
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws which scores are computed, and which of them are hidden afterwards
@@ -479,7 +478,7 @@ panels = {"plain": (every, every), "plain, masked": (near, every), "window": (ne
 for ax, (name, (used, computed)) in zip(axes, panels.items(), strict=True):
     heatmap(ax, used + 0.35 * (computed & ~used), vmax=1.4)
     ax.set(aspect="equal", xticks=[], yticks=[])
-    ax.set_title(name, pad=12)
+    ax.set_title(name, y=1.08)
 triangles = [(4, -0.5), (127.5, -0.5), (127.5, 123)], [(-0.5, 4), (-0.5, 127.5), (123, 127.5)]
 for corners in triangles:  # what the mask hides, at both sides of the band
     hidden = Polygon(corners, fill=False, edgecolor=FORBIDDEN, hatch="//", linewidth=0)
@@ -497,12 +496,10 @@ plt.show()
 # ### How far does information travel?
 #
 # The price of a window is reach. In a stack of layers, tokens pass on what they have learnt about
-# others, so with a window information travels $w$ positions per layer: 64 tokens with $w = 4$ need
-# 16 layers, and the book would need 25,000. Three ideas might make it faster at nearly the same
-# cost:
+# others, so information travels $w$ positions per layer: 64 tokens with $w = 4$ need 16 layers, and
+# the book would need 25,000. Three ideas might make it faster at nearly the same cost:
 #
-# - **Dilated** window: the $w$ neighbours on each side are $\delta$ positions apart. Query $i$ sees
-#   key $j$ if $\lvert i - j \rvert \le w\,\delta$ and $\delta$ divides $i - j$.
+# - **Dilated** window: the $w$ neighbours on each side are $\delta$ positions apart.
 # - **Global** tokens: a few tokens see all and are seen by all. Together with a window this is
 #   **Longformer** (Beltagy et al., 2020).
 # - **Random** links between blocks of tokens, beside a window and global tokens: **BigBird**
@@ -549,7 +546,7 @@ for ax, (name, pattern) in zip(axes, patterns.items(), strict=True):
     layers = layers_until_all_reached(pattern)
     when = f"in {layers} layers" if layers else "never"
     ax.set(aspect="equal", xticks=[], yticks=[])
-    ax.set_title(name, pad=12)
+    ax.set_title(name, y=1.08)
     ax.text(31.5, 67, f"{pattern.sum():,} links\n{when}", ha="center", va="top", fontsize=14)
 name_sides(axes[0])
 figure.suptitle(
@@ -574,10 +571,10 @@ assert patterns["dilated"][5].nonzero().flatten().tolist() == [2, 5, 8, 11, 14, 
 # and no later layer leaves this third of the text. With one global token two layers are enough, one
 # to it and one from it.
 #
-# A model that **generates** text loses this path. If each word sees only what is before it, a
-# global first token is still seen by all, but it sees only itself and has nothing to pass on. The
-# cache of such a causal window stops growing, yet a model that was trained without a window breaks
-# when the first tokens leave its cache (Xiao et al., 2023; chapter 11).
+# A model that **generates** text loses this path, because a global first token that sees nothing
+# after itself has nothing to pass on. The cache of such a causal window stops growing, yet a model
+# that was trained without a window breaks when the first tokens leave its cache (Xiao et al., 2023;
+# chapter 11).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Collect three numbers from the room before the picture. Expect 6 for dilated (63 /
@@ -588,15 +585,15 @@ assert patterns["dilated"][5].nonzero().flatten().tolist() == [2, 5, 8, 11, 14, 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Swin: windows in a grid
 #
-# What is near in a picture? A pixel has neighbours on all four sides, and if we put the rows one
-# after the other, those above and below end up far away. So **Swin** (Liu et al., 2021) cuts the
-# picture into square windows, and each pixel sees only those of its own window. A learned matrix
-# $\mathbf R$ adds to the scores one number for each step from one pixel to another:
+# In a picture, a pixel has neighbours on all four sides, and if we put the rows one after the
+# other, those above and below end up far away. So **Swin** (Liu et al., 2021) cuts the picture into
+# square windows, and each pixel sees only those of its own window. A learned matrix $\mathbf R$
+# adds to the scores one number for each step from one pixel to another:
 #
 # $$\mathrm{softmax}\!\left(\frac{\mathbf Q \mathbf K^\top}{\sqrt d} + \mathbf R\right)
 #   \mathbf V \quad \text{in each window}$$
 #
-# In code, both axes are cut, and each window becomes a sequence of its own:
+# In code, each window becomes a sequence of its own:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -617,10 +614,10 @@ print(f"{in_windows:,} of {all_links:,} links: 1 in {all_links // in_windows}")
 # both sides of a border never meet, however many layers follow.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# If all layers had the same windows, information would never leave them. Every second layer
-# therefore **shifts** the windows by half their size, rounded down. To reuse the same cuts, the
-# picture is rolled up and to the left, and what falls off comes in at the far side. But some pixels
-# that now share a window were never neighbours, and a mask keeps these apart.
+# Here too, information has to get out of its window, so every second layer **shifts** the windows
+# by half their size, rounded down. To reuse the same cuts, the picture is rolled up and to the
+# left, and what falls off comes in at the far side. But some pixels that now share a window were
+# never neighbours, and a mask keeps these apart.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Draws the windows of a picture, the regions before and after rolling, and the mask of the last
@@ -642,7 +639,7 @@ for ax, grid, title in zip(axes, grids, titles, strict=True):
     looks = {"vmax": 1.4} if grid is grids[3] else {"vmax": 1.2, "cmap": ramp_to(GREY)}
     heatmap(ax, grid, **looks)
     ax.set(aspect="equal", xticks=[], yticks=[])
-    ax.set_title(title, pad=12)
+    ax.set_title(title, y=1.08)
 hatch_zeros(axes[3], grids[3])
 cuts = ([3.5, 7.5], [1.5, 5.5, 9.5], [3.5, 7.5])
 for ax, lines in zip(axes[:3], cuts, strict=True):
@@ -668,8 +665,8 @@ plt.show()
 # Fourth, the 16 pixels of this window: four sets of four that do not see each other.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Five of the nine windows need the mask: those of the last row and of the last column. After one
-# layer with windows and one with shifted windows, information crosses the borders of both.
+# Only the windows of the last row and of the last column need the mask. After one layer with
+# windows and one with shifted windows, information crosses the borders of both.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Have someone point at two pixels that are side by side in the rolled picture and far
@@ -696,38 +693,16 @@ def plain_linformer(q, k, v, E_k, E_v):  # (n, d), (n, d), (n, V), (r, n), (r, n
     return attend(q, E_k @ k, E_v @ v)  # n * r scores
 
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws Linformer as rectangles: the keys are mixed, then the queries meet the mixtures
-ax = canvas(12, 3.3, "$n$ keys become $r$ mixtures, and the weights a narrow matrix")
-long, short, few, y = 2.0, 1.0, 0.5, 1.6  # n, d, r
-block(ax, 1.15, y, long, few, "$\\mathbf{E}_k$", below="$(r, n)$")
-block(ax, 2.8, y, short, long, "$\\mathbf{K}$", KEY, "$(n, d)$")
-block(ax, 4.35, y, short, few, "mixtures", KEY, "$(r, d)$", size=12)
-arrow(ax, (4.95, y), (5.6, y))
-block(ax, 6.2, y, short, long, "$\\mathbf{Q}$", QUERY, "$(n, d)$")
-block(ax, 7.1, y, few, short, "", KEY, "$(d, r)$")
-block(ax, 8.4, y, few, long, "", WEIGHT, "weights $(n, r)$")
-block(ax, 9.6, y, short, few, "$\\mathbf{E}_v\\mathbf{V}$", VALUE, "$(r, d)$")
-block(ax, 11.2, y, short, long, "", below="output $(n, d)$")
-for x in (3.57, 7.75, 10.4):
-    ax.text(x, y, "=", fontsize=20, ha="center", va="center")
-plt.show()
-
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a row of rectangles. E_k, flat (r, n), times K, tall (n, d), gives the mixtures, small
-# (r, d). Q, tall (n, d), times the mixtures turned to (d, r), gives the weights, narrow (n, r).
-# These times E_v V, (r, d), give the output (n, d).*
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# With $r = n$ and $\mathbf E_k = \mathbf E_v = \mathbf I$ each mixture is one key, and this is
-# plain attention. In general, a row of $\mathbf E_k$ says how much each **position** counts in one
-# mixture, whatever the text says. A Linformer cannot read more words than in training, because
-# $\mathbf E_k$ has one column for each position. Nor can it generate text, because a mixture
-# contains words of the future.
+# A row of $\mathbf E_k$ says how much each **position** counts in one mixture, whatever the text
+# says. With $r = n$ and $\mathbf E_k = \mathbf E_v = \mathbf I$ each mixture is one key, and this
+# is plain attention. Otherwise a Linformer cannot generate text, because a mixture contains words
+# of the future, nor read more words than in training, because $\mathbf E_k$ has one column for each
+# position.
 #
-# The queries can be fewer as well. To find the objects in a picture, **DETR** (Carion et al., 2020)
-# asks with $L$ learned queries, which have $L\,n$ links. *Learned queries: DETR* in *Going further*
-# trains some.
+# The queries can be fewer as well. To find objects in a picture, **DETR** (Carion et al., 2020)
+# asks with $L$ learned queries, which have $L\,n$ links (*Learned queries: DETR*, in *Going
+# further*).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Many keys become few mixtures: ask for the shape of the scores, and draw the narrow
@@ -926,15 +901,12 @@ for name, form, louder, longer in (
         keys = F.normalize(keys, dim=-1)
         right[name].append(share_found(form(louder * keys, longer * keys, values), values))
 figure, ax = plt.subplots(figsize=(9, 4.2))
-for (name, shares), look in zip(right.items(), SERIES, strict=False):
+for shares, look in zip(right.values(), SERIES, strict=False):
     ax.plot(LENGTHS, [100 * share for share in shares], **look)
-    ax.annotate(
-        f"{name}: {shares[-1]:.0%}",
-        (64, 100 * shares[-1]),
-        xytext=(10, 0),
-        textcoords="offset points",
-        va="center",
-    )
+lowest = 0.0  # names at the ends of the lines, a little apart
+for name, shares in sorted(right.items(), key=lambda each: each[1][-1]):
+    lowest = max(100 * shares[-1], lowest + 7)
+    ax.annotate(f"{name}: {shares[-1]:.0%}", (68, lowest), va="center", annotation_clip=False)
 ax.set_xscale("log", base=2)
 ax.set_xticks(LENGTHS, LENGTHS)
 ax.set(xlabel="pairs in the text", ylabel="right answers, %", ylim=(0, 108))
@@ -950,15 +922,14 @@ assert 0.15 < linear[-1] < 0.2 < raw[-1] < 0.3 and min(raw[0], linear[0]) > 0.95
 # linear attention to 17%.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Less than a third. Of 4 values the sum still finds all, but with every further pair its numbers
-# are shared by more, so that each answer is mixed with others: the state **blurs**. The sums of
-# linear attention find a sixth. (Its queries and keys are longer in this game, because at length 1
-# its features hardly differ.) A larger state blurs less: the weights $(q\cdot k)^2$ are linear
-# attention with the 136 products of a key's numbers as features, and find 95%.
+# Less than a third. Of 4 values the sum still finds all, but each further pair is added to the same
+# numbers, and the answers **blur**. The sums of linear attention find a sixth. (Its queries and
+# keys are longer here, because at length 1 its features hardly differ.) A larger state blurs less:
+# weights $(q\cdot k)^2$, which are linear attention with the 136 products of a key's numbers as
+# features, find 95%.
 #
 # Softmax keeps every pair and still finds only a third, because scores between $-\tfrac14$ and
-# $\tfrac14$ give nearly equal weights. Here the remedy is simple: a query that is 40 times as
-# **loud** finds all of them.
+# $\tfrac14$ give nearly equal weights. But a query that is 40 times as **loud** finds all of them.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Expect 'nearly all'. Let them count: 64 values of 16 numbers are 1,024, and the
@@ -969,10 +940,9 @@ assert 0.15 < linear[-1] < 0.2 < raw[-1] < 0.3 and min(raw[0], linear[0]) > 0.95
 #
 # These keys were random, but a trained model chooses its keys. So let us train one model of two
 # layers in seven forms. A text has 64 tokens in random order: 32 statements, each a letter with a
-# digit, and 32 questions, each a letter without one. Each question should be answered with the
-# digit of its letter. A guess is right once in ten, and the digit that the text states most often
-# in 19% of the cases. Plain attention has 64 links per token, and the others have at most 9 on
-# average.
+# digit, and 32 questions, each a letter that should be answered with its digit. A guess is right
+# once in ten, and the digit that the text states most often in 19% of the cases. Plain attention
+# has 64 links per token, and the others have at most 9 on average.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws a short text of this task, and the way from three statements to their questions
@@ -1043,8 +1013,7 @@ plt.show()
 # learn the second of the two steps. Random links show the same on half of their far questions. The
 # two windows hardly test this, because most of their far questions have no such path.
 #
-# Linear attention, on the other hand, found few of many random keys, but answers nearly everything
-# here.
+# Linear attention, which found few of many random keys, answers nearly everything here.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # A part of this is the size of its state, because eight heads of 8 numbers find more even of random
@@ -1060,15 +1029,15 @@ print(f"right answers to 32 random pairs, 8 heads of 8 numbers: {share:.0%}")
 assert 0.55 < share < 0.67
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Training adds the rest. With 64 statements in 128 tokens, however, it answers 85 to 92% after as
-# many steps, in 3 starts, while plain attention answers all. And this is one task, of look-up only,
-# with two small layers: where most of what a word needs is near, a window is worth more.
+# Training adds the rest. With 64 statements in 128 tokens, it answers 85 to 92% after as many
+# steps, in 3 starts, while plain attention answers all. This is one task, of look-up only, with two
+# small layers: where most of what a word needs is near, a window is worth more.
 #
-# The tables are stored figures of `python -m d2l_attention.experiments.lookups --starts 5`; each
-# start takes 800 steps and draws its own random links. Linear attention's sums cost as much as 8
-# links per token, their building included, and Linformer's mixing as much as 9 more. With 2,400
-# steps, one start each answers 12% with global tokens and 18% with random links, of the questions
-# with a path of two layers.
+# The tables are stored figures of `python -m d2l_attention.experiments.lookups --starts 5`, with
+# 800 steps and random links of its own for each start. Linear attention's sums cost as much as 8
+# links per token, and Linformer's mixing as much as 9 more. With 2,400 steps, one start each
+# answers 12% with global tokens and 18% with random links, of the questions with a path of two
+# layers.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Many will say that two global tokens are too few for 32 statements. But with 8 it was
@@ -1123,7 +1092,7 @@ def name_ends(ax, lines):
     """Names the lines at their right ends, on a logarithmic axis, a little apart."""
     lowest = 0.0
     for name, end in sorted(lines.items(), key=lambda each: each[1]):
-        lowest = max(end, 1.45 * lowest)
+        lowest = max(end, 1.6 * lowest)
         ax.annotate(name, (8192 * 1.12, lowest), va="center", fontsize=12, annotation_clip=False)
 
 
@@ -1138,7 +1107,7 @@ for ax, (title, names) in zip(axes, panels, strict=True):
         ax.loglog(*zip(*times[name].items(), strict=True), **look)
     name_ends(ax, {name: times[name][8192] for name in names})
     for power, label in ((1, "n"), (2, "n²")):  # thin guides below the lines
-        guide = [0.04 * (n / 512) ** power for n in (512, 2048)]
+        guide = [0.02 * (n / 512) ** power for n in (512, 2048)]
         ax.loglog((512, 2048), guide, color=RULE, linewidth=1)
         ax.annotate(label, (2048, guide[-1]), xytext=(5, 0), textcoords="offset points")
     ax.set(title=title, xlabel="tokens")
@@ -1168,8 +1137,8 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # At 512 tokens the plain kernel is faster than windows, Longformer and BigBird, because blocks and
 # copies cost something as well. The window wins from 1,024 or 2,048 tokens on, depending on the
 # run. **Short texts need little of this.** From 2,048 to 8,192 tokens, however, the links of plain
-# attention grow sixteenfold and those of most others fourfold. Linear attention is causal here, so
-# compare it with *plain, causal*.
+# attention grow sixteenfold and those of most others fourfold. (Linear attention is causal here, so
+# compare it with *plain, causal*.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask before the figure: with a window of 128 a text of 512 tokens has 44% of its
@@ -1201,16 +1170,15 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 #
 # - There are two bills: $n^2$ links, and a cache that grows with every word. Grouped queries cut
 #   the cache, and windows and linear attention cut both.
-# - A window is much faster in long texts, because it leaves out blocks. A dense mask in the fused
-#   kernel saves no time.
-# - With a window, information travels $w$ positions per layer. By way of a global token it reaches
-#   everything in two layers, if the model may see what is later.
+# - A window is much faster in long texts, because it leaves out blocks. A dense mask saves no time.
+# - With a window, information travels $w$ positions per layer. A global token takes it everywhere
+#   in two layers, if the model may see what is later.
 # - A path is not yet an answer. With about 9 links per token and 800 steps of training, global
 #   tokens and random links answered what was linked directly and guessed what was two layers away.
 # - A small state blurs: of 64 random pairs, linear attention found a sixth. Trained, it answered
 #   nearly all of 32 statements, and 85 to 92% of 64.
 # - At 512 tokens plain attention was faster than windows, Longformer and BigBird; at 8,192 it was
-#   the slowest of all forms that were measured there.
+#   the slowest of all forms measured.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **Next.** Chapter 10 asks what plain attention costs on real machines, and how several of them
@@ -1311,8 +1279,8 @@ class PlainLearnedQueries(nn.Module):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Let us try it on a small scale. A picture of $8 \times 8$ pixels shows two lights, and each pixel
 # is given as three numbers: its brightness, its row and its column. Two learned queries each answer
-# with the row and column of one light. Since the lights have no order, the loss takes the better of
-# the two ways to **match** answers to lights, the one with the smaller sum of squares.
+# with the row and column of one light. Since the lights have no order, the loss **matches** answers
+# and lights: of the two ways it takes the one with the smaller sum of squares.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the two ways to match two answers to the two lights of a picture
@@ -1398,10 +1366,10 @@ for (matching, seed), finder in zip(starts, finders, strict=True):
     assert off < 0.7 if matching else off > 1.5 and apart < 1
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Both answer with nearly the middle between the lights: if either light may come first, the squared
-# error is smallest at the mean of the two. With matching they are off by a fraction of a pixel on
-# average, in 3 of 3 starts. DETR's own queries pass six layers, in which they also attend to each
-# other, and may answer 'no object'. This first DETR was weak at small objects, and slow to train.
+# Both answer with nearly the middle between the lights, where the squared error is smallest if
+# either light may come first. With matching they are off by a fraction of a pixel on average, in 3
+# of 3 starts. DETR's own queries pass six layers, in which they also attend to each other, and may
+# answer 'no object'.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The vote is about the fixed order. Many say 'it learns it anyway'. Ask what a loss would say to
@@ -1420,10 +1388,6 @@ for (matching, seed), finder in zip(starts, finders, strict=True):
 # of neighbouring keys and earlier queries before the softmax, with a learned kernel $\kappa$:
 #
 # $$\alpha_{ij} = \mathrm{softmax}_j\Big(\sum_{s,\,t} \kappa_{st}\, a_{i-s,\,j-t}\Big)$$
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Here $s$ counts queries back from $i$, and $t$ counts keys to both sides of $j$. The example is
-# the authors', the sentences are ours.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -1460,11 +1424,9 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # It is at *saw* and *the*, and nowhere else. But a kernel knows neighbours, not sentences: a word
-# between two Alices would get a 2 as well.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Afterwards the heads are mixed as well, within groups. With the kernel 0, 1, 0 and heads that stay
-# apart, this is plain attention. It has $n^2$ links, here written down.
+# between two Alices would get a 2 as well. All $n^2$ links remain. Afterwards the heads are mixed
+# in groups. With the kernel 0, 1, 0 and heads that stay apart, this is plain attention. (The
+# example is the authors', the sentences are ours.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # A minute with pencil and paper. Then ask how to fool the kernel: a shorter first sentence does it.
@@ -1475,18 +1437,18 @@ plt.show()
 #
 # *6 minutes.*
 #
-# **Hyena** (Poli et al., 2023) does without scores. It mixes tokens with a **long convolution**
-# $c * v$, in which a token that is $s$ positions back counts $c_s$, at every position. The result
-# is then multiplied, number by number ($\odot$), by a **gate** $x$ that is computed from the token
+# **Hyena** (Poli et al., 2023) does without scores. It mixes tokens with a **long convolution** $c
+# * v$, in which a token that is $s$ positions back counts $c_s$, at every position. The result is
+# then multiplied, number by number ($\odot$), by a **gate** $x$ that is computed from the token
 # itself and the two before it. This is done twice, with other filters and gates:
 #
 # $$u = x_1 \odot (c_1 * v), \qquad o = x_2 \odot (c_2 * u), \qquad
 #   (c * v)_i = \sum_{s \le i} c_s\, v_{i-s}$$
 #
-# The filters $c_1$ and $c_2$ come from a small network that turns a distance $s$ into $c_s$, so its
-# size does not grow with the text. As written, the sum costs $n^2/2$ multiplications. With a fast
-# Fourier transform about $n \log n$ are enough: it writes each sequence as a sum of waves, its
-# spectrum, and the spectrum of a convolution is the product of the two, number by number:
+# A small network turns a distance $s$ into $c_s$, so its size does not grow with the text. As
+# written, the sum costs $n^2/2$ multiplications. With a fast Fourier transform about $n \log n$ are
+# enough, because the transform of a convolution is the product of the two transforms, number by
+# number:
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -1520,10 +1482,9 @@ print(plain_hyena(torch.eye(4), [gate], [c]).round().int().tolist())
 # 82% of the gap between the two in language modelling.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **Hyena's bill.** To generate text, it needs the past of each convolution, and with two of them
-# that is as many numbers per token as keys and values. The package's `HyenaOperator` has a largest
-# length, and like the code above it is causal only up to rounding, because the transform touches
-# all tokens at once. **Good for** very long sequences in which distance says more than content.
+# To generate text, Hyena needs the past of both convolutions, and that is as many numbers per token
+# as keys and values. The package's `HyenaOperator` has a largest length, and like the code above it
+# is causal only up to rounding.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Before the numbers let them draw the matrix. 4 numbers fill 10 cells; 32 would fill 528. Ask what
@@ -1533,24 +1494,21 @@ print(plain_hyena(torch.eye(4), [gate], [c]).round().int().tolist())
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### When a form equals plain attention
 #
-# *2 minutes.*
+# *1 minute.*
 #
 # Most forms have a case in which they give what plain attention gives: grouped queries if $G = H$;
 # a window as long as the text; Longformer if all tokens are global; BigBird with one block; Swin
 # with one window and $\mathbf R = 0$; Linformer with the identity for its matrices; learned queries
-# if they are the tokens; multi-token attention with the kernel 0, 1, 0 and heads that stay apart. A
-# dilated window as long as the text, by contrast, keeps its gaps. Hyena averages the past with a
-# filter of ones and the gate $1/t$ at token $t$, which it can only make if the input tells $t$;
-# causal attention does the same if all keys are alike.
+# if they are the tokens. A dilated window as long as the text, by contrast, keeps its gaps. Hyena
+# with a filter of ones and the gate $1/t$ at token $t$ averages the past, as causal attention does
+# if all keys are alike.
 #
-# To equal plain attention, linear attention would need infinitely many features. For numbers
-# ($d = 1$) they come from the series of the exponential, and 19 of them give six digits:
+# Linear attention would need infinitely many features. For numbers ($d = 1$) they come from the
+# series of the exponential, and 19 of them give six digits; for $d = 64$ there are at least
+# $64^p/p!$ of order $p$, which cost more than the matrix.
 #
 # $$e^{qk} = \sum_p \frac{(qk)^p}{p!} = \varphi(q) \cdot \varphi(k), \qquad
 #   \varphi(x) = \Big(1,\; x,\; \tfrac{x^2}{\sqrt{2!}},\; \tfrac{x^3}{\sqrt{3!}},\; \dots\Big)$$
-#
-# For $d = 64$ there are at least $64^p/p!$ features of order $p$, so the exact way costs more than
-# the matrix.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks these special cases
@@ -1581,7 +1539,7 @@ print("checked: window, Longformer, BigBird, multi-token, an averaging Hyena, an
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Linformer's low rank: when do a few mixtures suffice?
 #
-# *4 minutes.*
+# *3 minutes.*
 #
 # Linformer's weights, written over the $n$ words, have at most rank $r$. So $r$ mixtures come near
 # the weights only if their matrix is close to one of **low rank**, as Wang et al. find it to be in
@@ -1608,8 +1566,7 @@ assert 0.3 < held[1][0] < 0.45
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # It holds less. Even of the flat weights one mixture, the average, holds only a little more than a
-# third, and 32 hold three quarters; of the sharp ones 32 hold less than half. To give exactly the
-# weights that point each word at a word of its own, as many mixtures as words are needed.
+# third, and 32 hold three quarters; of the sharp ones 32 hold less than half.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Memory for the backward pass
@@ -1652,8 +1609,7 @@ assert memory["plain, weights kept"][0] > 5 * memory["plain"][0]
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Plain attention does, with the fused kernel. Its memory is linear in $n$, as theirs is, and
 # smaller. Only those who keep an $n \times n$ tensor, such as the weights, pay for it. So against a
-# good kernel these two forms save *time* only. A kernel written for windows could do better than
-# ours, which copies blocks of keys.
+# good kernel these two forms, as they are written here, save *time* only.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # This is the slide that corrects the textbooks. Papers of 2020 compare with attention that stores
@@ -1723,7 +1679,8 @@ def draw_form(figure, form="window", parameter=4, causal=True):
     # Links are there or not; of weights the largest would leave the others white.
     is_mask = pattern.unique().numel() < 3
     heatmap(left, pattern, vmax=1.4 if is_mask else pattern.quantile(0.98).item())
-    left.set(title=f"{what}: {links:,} links", xticks=[], yticks=[], ylabel="query", xlabel="key")
+    left.set(title=f"{what}: {links:,} links", xticks=[], yticks=[])
+    name_sides(left)
     right.set(xlim=(0, LENGTH), ylim=(0, 1100), xticks=[0, 32, 64])
     right.set(xlabel="words generated", ylabel="numbers kept, one head")
     if not causal:
@@ -1762,8 +1719,7 @@ explore(
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Window, dilated, *global* (Longformer) and linear stop growing. Of these, *global* still looks at
 # word 1, if that is one of its global tokens, and linear at a sum into which word 1 went. BigBird
-# grows, because a random link may lead back to any block. Its authors and Longformer's use global
-# tokens for reading: under a causal mask only the look back remains.
+# grows, because a random link may lead back to any block.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises
