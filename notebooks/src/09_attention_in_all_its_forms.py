@@ -10,7 +10,7 @@
 #
 # Core path: 70 to 105 minutes, in two sittings. Going further: 25. Exercises: 92. A good place to
 # stop is after *Swin: windows in a grid*. Builds on chapters 3 to 8. *Dive into Deep Learning*
-# (D2L) keeps to plain attention in its chapter 11, and this chapter goes on from there.
+# (D2L) keeps to plain attention in its chapter 11.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 47 minutes, for two lectures of 45: 24 for the first, up to *Swin: windows in a grid*, and 23 for
@@ -138,8 +138,8 @@ def attend(q, k, v, mask=None):  # (*, Q, d), (*, K, d), (*, K, V) -> (*, Q, V)
 #
 # So far every word saw all others, or all before it. But what if there are too many words? Suppose
 # a model reads a novel of 100,000 words, each of them a token, and every word may look at every
-# other. A pair of a query and a key that it may see is called a **link**. One head computes a
-# weight for each link, and with four bytes per weight that is:
+# other. A pair of a query and a key that it may see is called a **link**, and one head computes a
+# weight for each link. With four bytes per weight, these are:
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Works out the weights of the book, and their bytes
@@ -150,12 +150,12 @@ print(f"{words**2:,} weights, {4 * words**2 / 1e9:.0f} GB")
 # Measures 4,096 words in one head, and works out the book
 q, k, v = torch.randn(3, 1, 1, 4096, 64)
 head = seconds(lambda: dot_product_attention(q, k, v)) * (100_000 / 4096) ** 2
-print(f"on one core: {head:.0f} s per head of size 64, {32 * head / 60:.0f} minutes for 32 heads")
+print("on one core, from the time for 4,096 words, which is multiplied by (100,000 / 4096)²:")
+print(f"{head:.0f} s per head of size 64, {32 * head / 60:.0f} minutes for 32 heads")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # PyTorch's fused kernel, which chapter 10 takes apart, never writes these 40 GB down, but it does
-# compute every link. We measured the time for 4,096 words and multiplied it by $(100{,}000 /
-# 4096)^2$.
+# compute every link.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room vote on the bytes. 40 GB is more than most graphics cards in the room
@@ -167,9 +167,8 @@ print(f"on one core: {head:.0f} s per head of size 64, {32 * head / 60:.0f} minu
 #
 # So plain attention presents us with two bills:
 #
-# - **Links.** $n$ words have $n^2$ links, or $n(n+1)/2$ if attention is causal, that is, if each
-#   word sees itself and the words before it. Each link costs $d$ multiplications for the score and
-#   $d$ for the value.
+# - **Links.** $n$ words have $n^2$ links, or $n(n+1)/2$ if attention is causal. Each link costs $d$
+#   multiplications for the score and $d$ for the value.
 # - **Cache.** A model that generates text keeps a key and a value of each word, in each head and
 #   layer, and reads all of them for every new word.
 
@@ -359,13 +358,13 @@ print("checked: 8, 4, 2 and 1 groups equal the package's, and multi-head with re
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Works out the caches of these two models, and of three more
 for model in PUBLISHED:
-    print(f"{model.name:13}{model.bytes(1) / 2**10:4.0f} KiB per word, ", end="")
+    print(f"{model.name:13}G = {model.num_kv_heads:2}, ", end="")
+    print(f"{model.bytes(1) / 2**10:3.0f} KiB per word, ", end="")
     print(f"{model.bytes(4096) / 2**30:.2f} GiB after 4,096 words")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The small one: it keeps $32 \cdot 32 = 1024$ heads of keys and the large one only $80 \cdot 8 =
-# 640$, so the small model's cache is 1.6 times as large. The three models below them also have 8
-# groups.
+# 640$, so the small model's cache is 1.6 times as large.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Vote first: expect 70B. Then let them multiply.
@@ -571,10 +570,10 @@ assert patterns["dilated"][5].nonzero().flatten().tolist() == [2, 5, 8, 11, 14, 
 # and no later layer leaves this third of the text. With one global token two layers are enough, one
 # to it and one from it.
 #
-# A model that **generates** text loses this path, because a global first token that sees nothing
-# after itself has nothing to pass on. The cache of such a causal window stops growing, yet a model
-# that was trained without a window breaks when the first tokens leave its cache (Xiao et al., 2023;
-# chapter 11).
+# If the model **generates** text, this path is lost, because a global first token that sees nothing
+# after itself has nothing to pass on. As for the cache, it stops growing under a causal window, yet
+# a model that was trained without one breaks when the first tokens leave its cache (Xiao et al.,
+# 2023; chapter 11).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Collect three numbers from the room before the picture. Expect 6 for dilated (63 /
@@ -632,7 +631,7 @@ assert weights.shape == (9, 1, 16, 16)  # nine windows, one head, pixels by pixe
 apart = [not (weights[window] > 0).all() for window in range(9)]
 assert apart == [False, False, True] * 2 + [True] * 3
 
-figure, axes = plt.subplots(1, 4, figsize=(12.5, 4.0))
+figure, axes = plt.subplots(1, 4, figsize=(12.5, 4.5))
 grids = (image, image, image.roll((-2, -2), (0, 1)), weights[-1, 0] > 0)
 titles = ("windows", "shifted by 2", "rolled: same cuts", "last window's links")
 for ax, grid, title in zip(axes, grids, titles, strict=True):
@@ -665,8 +664,7 @@ plt.show()
 # Fourth, the 16 pixels of this window: four sets of four that do not see each other.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Only the windows of the last row and of the last column need the mask. After one layer with
-# windows and one with shifted windows, information crosses the borders of both.
+# After one layer of each kind, information crosses the borders of both.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Have someone point at two pixels that are side by side in the rolled picture and far
@@ -694,11 +692,11 @@ def plain_linformer(q, k, v, E_k, E_v):  # (n, d), (n, d), (n, V), (r, n), (r, n
 
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# A row of $\mathbf E_k$ says how much each **position** counts in one mixture, whatever the text
-# says. With $r = n$ and $\mathbf E_k = \mathbf E_v = \mathbf I$ each mixture is one key, and this
-# is plain attention. Otherwise a Linformer cannot generate text, because a mixture contains words
-# of the future, nor read more words than in training, because $\mathbf E_k$ has one column for each
-# position.
+# A row of $\mathbf E_k$ says how much each **position** counts in one mixture, whatever the text.
+# With $r = n$ and $\mathbf E_k = \mathbf E_v = \mathbf I$ each mixture is one key, and this is
+# plain attention. Because a mixture contains words of the future, a Linformer cannot generate text.
+# Because $\mathbf E_k$ has one column for each position, it cannot read more words than in
+# training.
 #
 # The queries can be fewer as well. To find objects in a picture, **DETR** (Carion et al., 2020)
 # asks with $L$ learned queries, which have $L\,n$ links (*Learned queries: DETR*, in *Going
@@ -773,9 +771,8 @@ print("weights", weights.tolist(), "answer", (weights @ v / weights.sum()).item(
 print("sums", sums.T.tolist(), total.tolist(), "answer", (phi_q @ sums / (phi_q @ total)).item())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Weights first: $(1 \cdot 3 + 2 \cdot 6 + 3 \cdot 9)/6 = 42/6 = 7$. Sums first: $(1 \cdot 12 + 2
-# \cdot 15)/(1 \cdot 2 + 2 \cdot 2) = 42/6 = 7$. For a second query, only the last step would have
-# to be done again.
+# Both ways give $42/6 = 7$. For a second query, only the last step of the second way would have to
+# be done again.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes, in pairs; one does the first way, one the second. Then ask: if a second query
@@ -910,7 +907,7 @@ for name, shares in sorted(right.items(), key=lambda each: each[1][-1]):
 ax.set_xscale("log", base=2)
 ax.set_xticks(LENGTHS, LENGTHS)
 ax.set(xlabel="pairs in the text", ylabel="right answers, %", ylim=(0, 108))
-ax.set_title("The small states lose most of 64 values, the large one few")
+ax.set_title("Small states lose most of 64 values, a large one few", fontsize=16)
 plt.show()
 loud, squared, quiet, raw, linear = right.values()
 assert min(loud) > 0.97 and 0.9 < squared[-1] < loud[-1] and 0.3 < quiet[-1] < 0.4
@@ -928,8 +925,8 @@ assert 0.15 < linear[-1] < 0.2 < raw[-1] < 0.3 and min(raw[0], linear[0]) > 0.95
 # weights $(q\cdot k)^2$, which are linear attention with the 136 products of a key's numbers as
 # features, find 95%.
 #
-# Softmax keeps every pair and still finds only a third, because scores between $-\tfrac14$ and
-# $\tfrac14$ give nearly equal weights. But a query that is 40 times as **loud** finds all of them.
+# Softmax keeps every pair, but when its scores lie between $-\tfrac14$ and $\tfrac14$, the weights
+# are nearly equal and it finds only 37%. A query that is 40 times as **loud** finds all.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Expect 'nearly all'. Let them count: 64 values of 16 numbers are 1,024, and the
@@ -941,8 +938,8 @@ assert 0.15 < linear[-1] < 0.2 < raw[-1] < 0.3 and min(raw[0], linear[0]) > 0.95
 # These keys were random, but a trained model chooses its keys. So let us train one model of two
 # layers in seven forms. A text has 64 tokens in random order: 32 statements, each a letter with a
 # digit, and 32 questions, each a letter that should be answered with its digit. A guess is right
-# once in ten, and the digit that the text states most often in 19% of the cases. Plain attention
-# has 64 links per token, and the others have at most 9 on average.
+# once in ten, and the text's commonest digit in 19% of the cases. Except in plain attention, there
+# are at most 9 links per token, on average.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws a short text of this task, and the way from three statements to their questions
@@ -992,7 +989,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Hardly more than by guessing: far away, the global tokens answer fewer questions than the
-# commonest digit would. To see why, let us sort the far questions by their path.
+# commonest digit would. To see why, let us sort these questions by their path.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Compare the votes with the last column, and the last column with the last row.
@@ -1033,11 +1030,10 @@ assert 0.55 < share < 0.67
 # steps, in 3 starts, while plain attention answers all. This is one task, of look-up only, with two
 # small layers: where most of what a word needs is near, a window is worth more.
 #
-# The tables are stored figures of `python -m d2l_attention.experiments.lookups --starts 5`, with
-# 800 steps and random links of its own for each start. Linear attention's sums cost as much as 8
-# links per token, and Linformer's mixing as much as 9 more. With 2,400 steps, one start each
-# answers 12% with global tokens and 18% with random links, of the questions with a path of two
-# layers.
+# The tables are stored figures of `python -m d2l_attention.experiments.lookups --starts 5`: 800
+# steps, and random links of its own for each start. Linear attention's sums, their building
+# included, cost as much as 8 links per token, and Linformer's mixing as much as 9 more. After 2,400
+# steps, one start each answers 12% (global) and 18% (random) over a path of two layers.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Many will say that two global tokens are too few for 32 statements. But with 8 it was
@@ -1114,7 +1110,7 @@ for ax, (title, names) in zip(axes, panels, strict=True):
     ax.set_xticks([512, 1024, 2048, 4096, 8192], ["512", "1k", "2k", "4k", "8k"])
     ax.minorticks_off()
 axes[0].set_ylabel("milliseconds")
-figure.suptitle("Plain beats windows at 512 tokens, and is the slowest of all at 8k", fontsize=17)
+figure.suptitle("At 512 tokens plain beats sliding windows, at 8k it is the slowest", fontsize=17)
 plt.show()
 for name in ("window 128", "Longformer", "BigBird"):
     assert times["plain"][512] < times[name][512]
@@ -1134,11 +1130,11 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # everywhere.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# At 512 tokens the plain kernel is faster than windows, Longformer and BigBird, because blocks and
-# copies cost something as well. The window wins from 1,024 or 2,048 tokens on, depending on the
-# run. **Short texts need little of this.** From 2,048 to 8,192 tokens, however, the links of plain
-# attention grow sixteenfold and those of most others fourfold. (Linear attention is causal here, so
-# compare it with *plain, causal*.)
+# At 512 tokens the plain kernel is faster than a sliding window, Longformer and BigBird, because
+# blocks and copies cost something as well. The window wins from 1,024 or 2,048 tokens on, depending
+# on the run. **Short texts need little of this.** From 2,048 to 8,192 tokens, however, the links of
+# plain attention grow sixteenfold and those of most others fourfold. (Since linear attention is
+# causal here, compare it with *plain, causal*.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask before the figure: with a window of 128 a text of 512 tokens has 44% of its
@@ -1170,15 +1166,15 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 #
 # - There are two bills: $n^2$ links, and a cache that grows with every word. Grouped queries cut
 #   the cache, and windows and linear attention cut both.
-# - A window is much faster in long texts, because it leaves out blocks. A dense mask saves no time.
-# - With a window, information travels $w$ positions per layer. A global token takes it everywhere
-#   in two layers, if the model may see what is later.
+# - Because a window leaves out blocks, it is much faster in long texts. A dense mask saves no time.
+# - With a window, information travels $w$ positions per layer. If the model may see what is later,
+#   a global token takes it everywhere in two layers.
 # - A path is not yet an answer. With about 9 links per token and 800 steps of training, global
 #   tokens and random links answered what was linked directly and guessed what was two layers away.
 # - A small state blurs: of 64 random pairs, linear attention found a sixth. Trained, it answered
 #   nearly all of 32 statements, and 85 to 92% of 64.
-# - At 512 tokens plain attention was faster than windows, Longformer and BigBird; at 8,192 it was
-#   the slowest of all forms measured.
+# - At 512 tokens plain attention was faster than a sliding window, Longformer and BigBird; at 8,192
+#   it was the slowest of all that were measured there.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **Next.** Chapter 10 asks what plain attention costs on real machines, and how several of them
@@ -1212,8 +1208,7 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **9.2** · predict, then measure
 #
-# A link is a pair of a query and a key that it may see: a True of the mask. There are 100 tokens.
-# How many links are there,
+# There are 100 tokens. How many links are there, each a True of the mask,
 #
 # - if each token sees itself and 3 neighbours on each side?
 # - if that is causal?
@@ -1423,10 +1418,10 @@ plt.show()
 # has 0, and 'saw' and 'the' in the last sentence, which have 2.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It is at *saw* and *the*, and nowhere else. But a kernel knows neighbours, not sentences: a word
-# between two Alices would get a 2 as well. All $n^2$ links remain. Afterwards the heads are mixed
-# in groups. With the kernel 0, 1, 0 and heads that stay apart, this is plain attention. (The
-# example is the authors', the sentences are ours.)
+# It is at *saw* and *the*, and nowhere else. But a kernel knows neighbours, not sentences, so a
+# word between two Alices would get a 2 as well. The heads are mixed afterwards, in groups, and all
+# $n^2$ links remain. With the kernel 0, 1, 0 and heads that stay apart, this is plain attention.
+# (The example is the authors', the sentences are ours.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # A minute with pencil and paper. Then ask how to fool the kernel: a shorter first sentence does it.
@@ -1498,14 +1493,13 @@ print(plain_hyena(torch.eye(4), [gate], [c]).round().int().tolist())
 #
 # Most forms have a case in which they give what plain attention gives: grouped queries if $G = H$;
 # a window as long as the text; Longformer if all tokens are global; BigBird with one block; Swin
-# with one window and $\mathbf R = 0$; Linformer with the identity for its matrices; learned queries
-# if they are the tokens. A dilated window as long as the text, by contrast, keeps its gaps. Hyena
-# with a filter of ones and the gate $1/t$ at token $t$ averages the past, as causal attention does
-# if all keys are alike.
+# with one window and $\mathbf R = 0$; learned queries if they are the tokens. A dilated window as
+# long as the text, by contrast, keeps its gaps. Hyena with a filter of ones and the gate $1/t$ at
+# token $t$ averages the past, as causal attention does if all keys are alike.
 #
 # Linear attention would need infinitely many features. For numbers ($d = 1$) they come from the
-# series of the exponential, and 19 of them give six digits; for $d = 64$ there are at least
-# $64^p/p!$ of order $p$, which cost more than the matrix.
+# series of the exponential, and 19 of them give six digits. For $d = 64$ there are at least
+# $64^p/p!$ of order $p$, so the exact way costs more than the matrix.
 #
 # $$e^{qk} = \sum_p \frac{(qk)^p}{p!} = \varphi(q) \cdot \varphi(k), \qquad
 #   \varphi(x) = \Big(1,\; x,\; \tfrac{x^2}{\sqrt{2!}},\; \tfrac{x^3}{\sqrt{3!}},\; \dots\Big)$$
