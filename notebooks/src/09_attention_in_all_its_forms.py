@@ -897,7 +897,7 @@ for name, form, louder, longer in (
         keys, values = torch.randn(2, 20, n, 16)
         keys = F.normalize(keys, dim=-1)
         right[name].append(share_found(form(louder * keys, longer * keys, values), values))
-figure, ax = plt.subplots(figsize=(9, 4.2))
+figure, ax = plt.subplots(figsize=(9, 3.8))
 for shares, look in zip(right.values(), SERIES, strict=False):
     ax.plot(LENGTHS, [100 * share for share in shares], **look)
 lowest = 0.0  # names at the ends of the lines, a little apart
@@ -920,10 +920,12 @@ assert 0.15 < linear[-1] < 0.2 < raw[-1] < 0.3 and min(raw[0], linear[0]) > 0.95
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Less than a third. Of 4 values the sum still finds all, but each further pair is added to the same
-# numbers, and the answers **blur**. The sums of linear attention find a sixth. (Its queries and
-# keys are longer here, because at length 1 its features hardly differ.) A larger state blurs less:
-# weights $(q\cdot k)^2$, which are linear attention with the 136 products of a key's numbers as
-# features, find 95%.
+# numbers, and the answers **blur**. The sums of linear attention find a sixth.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# A larger state blurs less: weights $(q\cdot k)^2$, which are linear attention with the 136
+# products of a key's numbers as features, find 95%. (For linear attention with $\varphi$, queries
+# and keys are longer here, because at length 1 its features hardly differ.)
 #
 # Softmax keeps every pair, but when its scores lie between $-\tfrac14$ and $\tfrac14$, the weights
 # are nearly equal and it finds only 37%. A query that is 40 times as **loud** finds all.
@@ -1432,9 +1434,9 @@ plt.show()
 #
 # *6 minutes.*
 #
-# **Hyena** (Poli et al., 2023) does without scores. It mixes tokens with a **long convolution** $c
-# * v$, in which a token that is $s$ positions back counts $c_s$, at every position. The result is
-# then multiplied, number by number ($\odot$), by a **gate** $x$ that is computed from the token
+# **Hyena** (Poli et al., 2023) does without scores. It mixes tokens with a **long convolution**
+# $c * v$, in which a token that is $s$ positions back counts $c_s$, at every position. The result
+# is then multiplied, number by number ($\odot$), by a **gate** $x$ that is computed from the token
 # itself and the two before it. This is done twice, with other filters and gates:
 #
 # $$u = x_1 \odot (c_1 * v), \qquad o = x_2 \odot (c_2 * u), \qquad
