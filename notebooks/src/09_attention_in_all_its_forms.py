@@ -1029,8 +1029,8 @@ assert 0.55 < share < 0.67
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Training adds the rest. With 64 statements in 128 tokens, it answers 85 to 92% after as many
-# steps, in 3 starts, while plain attention answers all. This is one task, of look-up only, with two
-# small layers: where most of what a word needs is near, a window is worth more.
+# steps, in 3 starts, while plain attention answers all. (This is one task, of look-up only, with
+# two small layers.)
 #
 # The tables are stored figures of `python -m d2l_attention.experiments.lookups --starts 5`: 800
 # steps, and random links of its own for each start. Linear attention's sums, their building
