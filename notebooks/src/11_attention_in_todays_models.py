@@ -1,11 +1,10 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 11 · Attention in today's models
 #
-# To write its next word, a language model reads the keys and values of all the words before it. For
-# a long text, that is much to keep and much to read. Many of today's models therefore keep less or
-# read less, and this chapter shows four ways to do so: one short latent per token, windows in most
-# layers, a memory of fixed size, and a scorer that chooses the keys to read. It also looks at one
-# trap.
+# To write its next word, a language model reads the keys and values of all the words before it.
+# Because that is much for a long text, many of today's models keep less or read less. This chapter
+# shows a trap, and four ways to do so: one short latent per token, windows in most layers, a memory
+# of fixed size, and a scorer that chooses the keys to read.
 #
 # **You will**
 # - build latent attention, write with its cache, and find a second form with the same numbers;
@@ -13,14 +12,14 @@
 # - build the delta rule, a memory of fixed size that can replace what it holds;
 # - train a cheap scorer to choose the few keys that a query reads.
 #
-# Core path: 70 to 105 minutes, in two sittings. Going further: 25. Exercises: 87. A good place to
+# Core path: 65 to 100 minutes, in two sittings. Going further: 25. Exercises: 87. A good place to
 # stop is *A place to stop*, half-way.
 #
 # Builds on chapters 3, 7 and 9. *Dive into Deep Learning* (D2L) ends before these models, which
 # change the attention of its section 11.5.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 41½ minutes, for two lectures of 45: 24½ for the first, up to *A place to stop*, and 17 for the
+# 40½ minutes, for two lectures of 45: 23½ for the first, up to *A place to stop*, and 17 for the
 # second, which leaves time for *Who uses what* of *Going further*. For a single lecture take the
 # latent, the sink and the indexer. Most sections have the same steps: the problem, the idea, the
 # code, the case in which it equals what the room knows, and the cost.
@@ -76,14 +75,14 @@ set_style()
 # - **A cache** (chapter 8). A model that generates text keeps a key and a value of every token, in
 #   each layer and each key-value head. With **grouped queries** (chapter 9; Ainslie et al., 2023),
 #   several heads of queries share one key-value head.
-# - **A window** (chapter 9) keeps only the latest $w$ tokens. In return, information travels fewer
-#   than $w$ tokens in each layer.
-# - **Linear attention** (chapter 9) keeps no keys and values but a state $S$, in its simplest form
-#   the sum of all $k^\top v$. A query gets $q S$. (Vectors are rows here, and a layer computes
-#   $x W^\top$.)
+# - **A window** (chapter 9) keeps only the latest $w$ tokens, so information travels fewer than $w$
+#   tokens in each layer.
+# - **Linear attention** (chapter 9) keeps a state $S$ instead of keys and values, in its simplest
+#   form the sum of all $k^\top v$. A query gets $q S$. (Vectors are rows, and a layer computes $x
+#   W^\top$.)
 # - **Rotary positions** (chapter 7) rotate each pair of numbers of a query or key by its position
-#   times a speed. At a quarter turn per position, $(1, 0)$ becomes $(0, 1)$ at position 1 and
-#   $(-1, 0)$ at position 2. Scores then depend on positions only through their distance.
+#   times a speed: at a quarter turn per position, $(1, 0)$ becomes $(0, 1)$ at position 1. Scores
+#   then depend only on distances.
 #
 # How large is a cache? Llama 3.1 8B has 32 layers, with 8 key-value heads of 128 numbers in each
 # (Llama Team, 2024). For each token it keeps $2 \cdot 32 \cdot 8 \cdot 128 = 65{,}536$ numbers,
@@ -136,10 +135,10 @@ schematic("absorbed matrix")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two latents by hand
 #
-# Suppose that the cache holds two latents, $(2, 1)$ and $(0, 3)$. The matrix of one head turns a
-# latent $(c_1, c_2)$ into the key $(c_1, c_2, c_1 + c_2)$, so the keys are $(2, 1, 3)$ and
-# $(0, 3, 3)$, and the query $(1, 0, 1)$ scores 5 and 3. In the other order, the same matrix turns
-# the query into $(2, 1)$, which meets the latents directly and finds 5 and 3 again:
+# Suppose that the cache holds the latents $(2, 1)$ and $(0, 3)$, and that the matrix of one head
+# turns a latent $(c_1, c_2)$ into the key $(c_1, c_2, c_1 + c_2)$. The keys are $(2, 1, 3)$ and
+# $(0, 3, 3)$, and the query $(1, 0, 1)$ scores 5 and 3. In the other order, the matrix turns the
+# query into $(2, 1)$, which meets the latents directly and finds 5 and 3 again:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Computes both orders
@@ -149,9 +148,9 @@ print("explicit: keys", (c @ W_uk.T).tolist(), "scores", (q @ (c @ W_uk.T).T).to
 print("absorbed: query", (q @ W_uk).tolist(), "scores", (q @ W_uk @ c.T).tolist())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The values are treated likewise: we average the latents first, and apply $W_{uv,h}^\top$ only to
-# the average. The matrices are then said to be **absorbed**, and the latent serves as the one key
-# of all heads, as in chapter 9's **multi-query** attention.
+# The values are treated likewise: we average the latents, and apply $W_{uv,h}^\top$ only to the
+# average. With both matrices **absorbed** in this way, the latent serves as the one key of all
+# heads, as in chapter 9's **multi-query** attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Compute both orders on the board. Which numbers need not be kept? The keys.
@@ -159,12 +158,12 @@ print("absorbed: query", (q @ W_uk).tolist(), "scores", (q @ W_uk @ c.T).tolist(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Positions beside the latent
 #
-# Where do positions come in? In chapter 7, a key is rotated by its position $s$. Here, this
-# rotation $R_s$ would come between the query and the matrix: the score would be $(q_h\, R_s\,
-# W_{uk,h})\, c^\top$. Then each position would need an absorbed query of its own, and nothing would
-# be saved. So positions get numbers of their own. One small **rotary key** per token, rotated by
-# its position, is kept beside $c$ for all heads, and each head's query has a rotary part to match
-# it. The two scores are added:
+# Where do positions come in? If the key at position $s$ were rotated by $R_s$, as in chapter 7,
+# this rotation would come between query and matrix: $(q_h\, R_s\, W_{uk,h})\, c^\top$. Each
+# position would then need an absorbed query of its own, and nothing would be saved. So positions
+# get numbers of their own. One small **rotary key** per token, rotated by its position, is kept
+# beside $c$ for all heads, and a rotary part of each head's query matches it. The two scores are
+# added:
 #
 # $$\text{scores}_h = q_h\, k_h^\top + q_h^\text{rot} \left(k^\text{rot}\right)^\top .$$
 
@@ -186,9 +185,8 @@ schematic("latent attention")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The layer and its cache
 #
-# In code, the layer takes the new tokens and a list, its cache. It adds the tokens' latents and
-# rotary keys to the cache, and their queries attend to everything kept so far. Our example has
-# these sizes:
+# The layer takes the new tokens and a list, its cache. It adds their latents and rotary keys to the
+# cache, and lets their queries attend to everything kept so far:
 #
 # | tokens: new, so far | numbers per token | heads, size | latent | rotary part |
 # |---|---|---|---|---|
@@ -221,12 +219,12 @@ class PlainLatentAttention(nn.Module):
         return X.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 
     def forward(self, X, cache=None):  # the new tokens, (B, n, any size) -> (B, n, D)
+        cache = [] if cache is None else cache  # without a cache: a list that is thrown away
         first = cache[0].shape[1] if cache else 0  # the position of the first new token
         kept = [self.W_down(X), rotate(self.W_kr(X), first)]  # real models also normalise c
-        if cache:  # not empty: what was kept before comes first
+        if cache:  # what was kept before comes first
             kept = [torch.cat(both, dim=1) for both in zip(cache, kept, strict=True)]
-        if cache is not None:  # an empty list becomes the cache
-            cache[:] = kept  # no keys and no values: only these two are kept
+        cache[:] = kept  # no keys and no values: only these two are kept
         c, k_rotary = kept  # (B, m, L), (B, m, R)
         q, q_rotary = self.by_head(self.W_q(X)).split(self.sizes, dim=-1)  # (B, H, n, d or R)
         by_position = rotate(q_rotary, first) @ k_rotary[:, None].mT  # (B, H, n, m)
@@ -249,8 +247,8 @@ class PlainLatentAttention(nn.Module):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The layer, absorbed
 #
-# In the absorbed layer only `attend` is different. It multiplies the queries by $W_{uk}$ and the
-# averaged latents by $W_{uv}$, and so needs neither keys nor values:
+# Only `attend` changes: it multiplies the queries by $W_{uk}$ and the averaged latents by $W_{uv}$,
+# and so needs neither keys nor values:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -309,9 +307,8 @@ with torch.no_grad():
 print(f"letters of 500 new words, repeated: {(guesses == words[:, 5:]).float().mean():.0%} right")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# In 200 steps, the model has learned to repeat words of five random letters. Given the word
-# *llama*, it now writes ten letters more in three ways: without a cache, with one, and with one in
-# the absorbed form.
+# In 200 steps, the model has learned to repeat words of five random letters. After *llama*, it now
+# writes ten letters more: without a cache, with one, and with one in the absorbed form.
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
 prompt = torch.tensor([[ord(letter) - ord("a") for letter in "llama"]])  # (1, 5)
@@ -324,7 +321,7 @@ for layer, cache in ((explicit, None), (explicit, []), (absorbed, [])):
 # them, and with one only 14. For each of these the cache holds $10 + 6 = 16$ numbers, where four
 # heads with keys and values of their own would keep $2 \cdot 4 \cdot 12 = 96$.
 #
-# What, then, does the absorbed form gain? Time, as one more token after 2,000 shows in a larger
+# What does the absorbed form gain? It gains time, here for one more token after 2,000 in a larger
 # layer:
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
@@ -405,8 +402,8 @@ for name, size in sizes_kib.items():
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Llama's cache is larger: DeepSeek-V3, with 84 times the parameters, keeps about half as much.
 # **What it costs:** in the absorbed form, each head multiplies longer vectors, 576 numbers per
-# score instead of 192. But a model that generates text for a single user mostly waits for its
-# memory (chapter 10), so a smaller cache is worth the extra products.
+# score instead of 192. But since generation for a single user mostly waits for the memory (chapter
+# 10), the smaller cache is worth these products.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the figures that the text names
@@ -422,8 +419,8 @@ assert f"{own_keys / 2**10:,.0f}" == "3,904"
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Attention sinks: weights must sum to one
 #
-# What does a head do when nothing is worth looking at? Suppose that it looks for something that is
-# missing, and all four scores are $-10$. What are its weights?
+# What does a head do when nothing is worth looking at? Suppose that what it looks for is missing,
+# and all four scores are $-10$. What are its weights?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Computes the weights of four scores of -10
@@ -433,8 +430,8 @@ print("weights:", scores.softmax(dim=0))
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A quarter each: only differences count in a softmax, and its weights sum to one, so 'nothing fits'
 # looks like 'all fit equally well'. Trained models often put this weight on a token that carries
-# little information, mostly the first one, which every query can see. Xiao et al. (2023) called
-# such a token an **attention sink**.
+# little information, mostly the first, which every query can see: an **attention sink** (Xiao et
+# al., 2023).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Collect votes: 'all 0' and 'a quarter each'. Only differences count.
@@ -442,16 +439,15 @@ print("weights:", scores.softmax(dim=0))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A game with an idle head
 #
-# Do small models have sinks as well? A small game, after Guo et al. (2024), produces one that we
-# can watch. Each letter is drawn by chance and depends only on the letter before. From time to time
-# a bell `*` rings, and after it the letter before the bell comes again (`<bos>` marks the
-# beginning):
+# A small game, after Guo et al. (2024), produces a sink that we can watch. Each letter is drawn by
+# chance and depends only on the letter before. From time to time a bell `*` rings, and after it the
+# letter before the bell comes again (`<bos>` marks the beginning):
 #
 # `<bos> f c d * d a d k e * e b ...`
 #
-# A model with a small feed-forward network and one head with rotary positions learns, in 350 steps
-# on texts of 64 tokens, to predict the next token. Only at a bell does its head have something to
-# look up; at letters, the head is idle.
+# In 350 steps on texts of 64 tokens, a small feed-forward network and one head with rotary
+# positions learn to predict the next token. Only at a bell does the head have something to look up;
+# at letters, it is idle.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room continue the text aloud: after k and a bell comes k.
@@ -459,8 +455,7 @@ print("weights:", scores.softmax(dim=0))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The same model with a window
 #
-# After training, we let the model read with a window of 16 tokens, as if its cache dropped the
-# oldest.
+# Now let the trained model read with a window of 16 tokens, as if its cache dropped the oldest.
 #
 # **Predict.** No letter needs an old token. Will the predictions at letters suffer nevertheless?
 
@@ -527,7 +522,7 @@ in_window = position[:, None] - position < 16
 VISIBLE = {
     "all 64": None,
     "latest 16": in_window,
-    "latest 16, <bos>": in_window | (position == 0),
+    "latest 16 and <bos>": in_window | (position == 0),
 }
 torch.manual_seed(99)
 bell_texts = bell_game(300)
@@ -551,14 +546,15 @@ def measure(name, seed):
     first[name, seed] = weights[at_letter][:, 0].mean().item()  # all 64 tokens visible
 
 
-def bell_table(name, *seeds):
-    """Print the losses at letters and the weight of <bos> there, a row for each start."""
-    print(f"{'loss at letters, visible:':26}", *(f"{what:>18}" for what in VISIBLE), "  on <bos>")
+def bell_table(*seeds):
+    """Print the losses at letters and the weight of <bos> there, of both models for each start."""
+    print(f"{'loss at letters, visible:':26}", *(f"{what:>19}" for what in VISIBLE), "  on <bos>")
     for seed in seeds:
-        if (name, seed) not in writers:
-            measure(name, seed)
-        shown = (f"{losses[name, seed, what][0]:18.2f}" for what in VISIBLE)
-        print(f"{f'{name}, start {seed}':26}", *shown, f"{first[name, seed]:9.0%}")
+        for name in ("softmax", "with a sink"):
+            if (name, seed) not in writers:
+                measure(name, seed)
+            shown = (f"{losses[name, seed, what][0]:19.2f}" for what in VISIBLE)
+            print(f"{f'{name}, start {seed}':26}", *shown, f"{first[name, seed]:9.0%}")
 
 
 measure("softmax", 0)
@@ -575,7 +571,7 @@ with torch.no_grad():  # the window merely cuts weights off: the others stay as 
 assert cut_off < 1.85 and abs(by_count - 2.63) < 0.02
 print(f"weight of <bos> at letters: {first['softmax', 0]:.0%}")
 bars = {f"model, {what}": losses["softmax", 0, what][0] for what in VISIBLE}
-bars |= {"model, the rest cut off": cut_off, "guess: how often each comes": by_count}
+bars |= {"model, latest 16, old weights": cut_off, "guess: how often each comes": by_count}
 bars |= {"guess: all 17 equally": math.log(17)}
 figure, ax = plt.subplots(figsize=(9, 3.6))
 fills = [RULE if name.startswith("guess") else INK for name in bars]
@@ -583,7 +579,7 @@ ax.bar_label(ax.barh(list(bars), bars.values(), color=fills), fmt="%.2f", paddin
 ax.axvline(best, color=FORBIDDEN, linestyle="--", linewidth=1.5)
 ax.set(xlim=(0, 3.2), xlabel="loss at letters; dashed: the best possible")
 ax.invert_yaxis()
-figure.suptitle("Only the window that drops <bos> raises the loss", fontsize=17)
+figure.suptitle("The loss rises only where other tokens get the weight of <bos>", fontsize=17)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -593,12 +589,12 @@ plt.show()
 # token comes, 2.63, and the guess that all 17 are equally likely, 2.83.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Yes: the loss at letters rises from 1.76 to about 2.6, hardly better than that of a guesser who
-# knows only how often each token comes. At letters the head looks mostly at `<bos>`, which does
-# almost nothing, since the vector that `<bos>` adds through this head is less than a fifth as long
-# as that of a letter. If the rest is merely cut off and the latest 16 tokens keep their old
-# weights, the loss stays as well. So the head does not miss `<bos>` itself: what hurts is the
-# weight of `<bos>`, which the softmax hands to other tokens, mostly letters.
+# Yes: the loss rises from 1.76 to about 2.6, hardly better than that of a guesser who knows only
+# how often each token comes. This is why: at letters the head looks mostly at `<bos>`, which does
+# almost nothing, since the vector that `<bos>` adds through the head is less than a fifth as long
+# as that of a letter. If the latest 16 tokens keep their old weights and the rest is cut off, the
+# loss stays low. So what hurts is the weight of `<bos>`, which the softmax hands to other tokens,
+# mostly letters.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Nearly all say 'no harm', with a good reason. Read the bars from above: 1.76 to about
@@ -612,40 +608,12 @@ plt.show()
 #
 # $$\alpha_j = \frac{e^{a_j}}{e^{z} + \sum_m e^{a_m}} .$$
 #
-# With $z = -\infty$ this is the plain softmax. With $z = 0$, our four scores of $-10$ get weights
-# of 0.0002 in all, so the head can be silent.
-
-
-# %% slideshow={"slide_type": "-"} tags=["build"]
-def plain_sink_attention(q, k, v, z):  # (B, H, n, d) three times, (H,) -> (B, H, n, d); causal
-    scores = q @ k.mT / math.sqrt(q.shape[-1])  # (B, H, n, n)
-    scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
-    sinks = z[:, None, None].expand(*scores.shape[:-1], 1)  # (B, H, n, 1): one score more
-    return torch.cat([scores, sinks], dim=-1).softmax(dim=-1)[..., :-1] @ v  # without a value
-
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# A **gate** is another way to be silent: in Qwen3-Next (Qwen Team, 2025) it multiplies a head's
-# output by $\sigma(x\, W_g^\top)$ of the asking token $x$ (Qiu et al., 2025).
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the package's sink against the page, and that it is plain attention where it is -inf
-torch.manual_seed(0)
-q, k, v = torch.randn(3, 2, 3, 5, 7)
-layer = SinkAttention(3, 0.0)
-with torch.no_grad():
-    layer.sinks.copy_(torch.tensor([0.5, -1.0, 2.0]))
-page = plain_sink_attention(q, k, v, layer.sinks)
-torch.testing.assert_close(layer(q, k, v, is_causal=True), page)
-with torch.no_grad():
-    layer.sinks.fill_(-math.inf)
-torch.testing.assert_close(layer(q, k, v), dot_product_attention(q, k, v))
-silent = torch.tensor([-10.0] * 4 + [0.0]).softmax(dim=0)[:4].sum()
-assert f"{silent:.4f}" == "0.0002"
+# With $z = -\infty$ this is the plain softmax. With $z = 0$, our four scores of $-10$ get 0.0002 in
+# all, and the head is silent.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Which line lets the weights sum to less than one? The last: the sink's weight is cut
-# off after the softmax.
+# One minute. Which term lets the weights sum to less than one? That of the sink, because it has no
+# value.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The game with a learned sink
@@ -653,9 +621,8 @@ assert f"{silent:.4f}" == "0.0002"
 # Does this one number help? We train the same model with it, and compare:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
-# Trains the model with a sink, and measures; bell_table("softmax", 1, 2, 3) trains other starts
-bell_table("softmax", 0)
-bell_table("with a sink", 0)
+# Trains the model with a sink, and compares; bell_table(1, 2, 3) trains both from other starts
+bell_table(0)
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
 # Draws the weights of both heads of start 0 on one text
@@ -695,21 +662,21 @@ assert 0.03 < adds[BOS] / adds[:NUM_LETTERS].mean() < 0.2
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In this start, the window costs nothing any more. Three other starts (stored; `bell_table` gives
-# them) with a plain softmax also lean on `<bos>`, with 75 to 100% of the weight. With the window,
-# two of them become worse than guessing (3.08 and 3.63), and one suffers little (1.88). With a
-# sink, two of the three lose nothing, while start 1 found the `<bos>` solution again (91%) and
-# loses 0.07. A learned sink is available, not compulsory.
+# them) also lean on `<bos>`, with 75 to 100% of the weight. With the window, two become worse than
+# guessing (3.08 and 3.63), and one suffers little (1.88). With a sink, two of the three lose
+# nothing; start 1 uses `<bos>` again (91%) and loses 0.07. A learned sink is available, not
+# compulsory.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Many windows, few global layers
 #
-# Can a model with windows still use the beginning of a long text? Some models mix their layers for
-# this: most have a short window, and a few are **global**, which means that they see everything.
-# Gemma 3 27B has 62 layers, 10 of them global (Gemma Team, 2025); the others have windows of 1,024.
+# Can a model with windows still use the beginning of a long text? For this, some models mix their
+# layers: most have a short window, and a few are **global** and see everything. Gemma 3 27B has 62
+# layers, 10 of them global (Gemma Team, 2025); the others have windows of 1,024.
 #
-# **Predict.** A text has 256 tokens, and a model has six layers, five of them with a window of 16.
-# The global layer may be the first, the middle or the last. For which of the three can information
-# from the first token reach the last one?
+# **Predict.** A model reads 256 tokens with six layers, five of them with a window of 16. The
+# global one may be the first, the middle or the last. For which of the three can information from
+# the first token reach the last token?
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
@@ -746,8 +713,8 @@ plt.show()
 # With a global layer, dark, all 256 are covered from this layer down.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# For all three: a single global layer, wherever it is, opens a path. Whether information survives
-# on this path is another matter.
+# For all three: a single global layer, wherever it is, opens a path. (Whether information survives
+# on it is another matter.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. 'The last one' is the typical answer: 'there everything comes together'. Let someone
@@ -774,24 +741,23 @@ assert gemma.bytes(1024) == cache_bytes(62, 16, 128, 1024)  # the window is not 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### A place to stop
 #
-# So far each query looked at all keys, or at those of a window. In the second half, a state
-# replaces the cache, or the keys are chosen by their content.
+# So far each query looked at all keys, or at a window. Next, a state replaces the cache, or keys
+# are chosen by their content.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The delta rule: erase before you write
 #
-# Linear attention keeps a state of fixed size, but chapter 9's form only adds to it. If a key comes
-# *again* with a new value, both values stay in the state. Could the new one replace the old?
+# Linear attention keeps a state of fixed size, but chapter 9's only adds to it. If a key comes
+# *again* with a new value, both values stay in. Could the new one replace the old?
 #
 # With the **delta rule** (Widrow and Hoff, 1960; for linear attention Schlag et al., 2021) it does.
-# The rule first asks the state for the new key. What the state answers, $k S$, is taken out, and
-# the new value $v$ is put in:
+# What the state answers to the new key, $k S$, is taken out, and the new value $v$ is put in:
 #
 # $$S \leftarrow S + \beta\, k^\top (v - k S) .$$
 #
-# **Gated DeltaNet** (Yang et al., 2025) also multiplies the state by a factor, its decay, before
-# each step, so that old pairs fade. If $k$ has length 1 and $\beta = 1$, the new state answers $v$
-# to $k$, because $k S + k k^\top (v - k S) = v$.
+# If $k$ has length 1 and $\beta = 1$, the new state answers exactly $v$ to $k$, because $k S + k
+# k^\top (v - k S) = v$. So that old pairs fade, **Gated DeltaNet** (Yang et al., 2025) also
+# multiplies the state by a factor, its decay, before each step.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws one step of the delta rule
@@ -809,8 +775,7 @@ schematic("delta rule")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The delta rule, token by token
-#
-# For n tokens, keys of D numbers and values of V numbers:
+# In code, for n tokens:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -847,8 +812,8 @@ print(f"the first key once more: {(three_keys[0] @ state).item():.2f}")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The look-up game again
 #
-# In chapter 9's game, a state stores $n$ pairs of random keys and values, each of 16 numbers, and
-# each key is then asked for. A look-up succeeds if the right value is the nearest to the answer.
+# Does the rule also remember more? In chapter 9's game, a state stores $n$ pairs of random keys and
+# values, of 16 numbers each. A look-up of a key succeeds if its value is the nearest to the answer.
 #
 # **Predict.** With $\beta = 1$, does the delta rule find more of 8 pairs than plain sums, fewer, or
 # the same?
@@ -884,10 +849,9 @@ print(*(f"{share[0]:9.0%}, {share[-1]:4.0%}" for share in by_age))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Fewer: 92% against 97%, although the rule's squared error is smaller. Random keys overlap a
-# little, so each later step also takes away a part of what the oldest keys stored (last row), as
-# the third key did above. But where a key gets a *new* value, plain sums mix all of its values and
-# find the latest one less and less often: 41% against 90% after eight writings. This is what the
-# rule is for.
+# little, so each later step damages what the oldest stored (last row), as the third key did above.
+# But where a key gets *new* values, plain sums mix them all, and after eight writings find the
+# latest one in 41% of the cases, against 90%. This is what the rule is for.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks both findings with other draws
@@ -901,8 +865,8 @@ assert by_age[1][-1] == 1 and by_age[1][:3].mean() < by_age[1][-3:].mean()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **What it saves.** With $D = V = 128$, the state of a head has 16,384 numbers, as many as the keys
 # and values of 64 tokens. **What it costs.** A state of fixed size must lose something of a long
-# text. Models therefore mix: Qwen3-Next (Qwen Team, 2025) and Kimi Linear (Kimi Team, 2025), which
-# has a decay for each number of a key, have about three such layers for each layer of attention.
+# text, so models mix: Qwen3-Next (Qwen Team, 2025) and Kimi Linear (Kimi Team, 2025) have about
+# three layers with such states for each layer of attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. The vote splits the room, and 'more' wins. Let them explain the 'fewer': which pair
@@ -913,7 +877,7 @@ assert by_age[1][-1] == 1 and by_age[1][:3].mean() < by_age[1][-3:].mean()
 # ## The indexer: choose keys by content
 #
 # What matters in a long text may be anywhere: a window misses it, and a state forgets it. Could a
-# query find the few keys that it needs without reading all of them?
+# query find the few keys that it needs?
 #
 # An **indexer** (DeepSeek-V3.2, 2025) scores all past tokens cheaply, and the attention then reads
 # only the best $k$ of them. The indexer is cheap because it has only a few small heads of queries,
@@ -921,7 +885,7 @@ assert by_age[1][-1] == 1 and by_age[1][:3].mean() < by_age[1][-3:].mean()
 #
 # $$I_{ts} = \sum_h w_{t,h}\, \mathrm{ReLU}\!\left(\frac{q_{t,h} \cdot k_s}{\sqrt d}\right)$$
 #
-# The weights $w_{t,h}$ come from the asking token $t$ as well.
+# The weights $w_{t,h}$ come from the asking token $t$.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws who feeds what in a layer with an indexer
@@ -1001,10 +965,10 @@ def follow_loss(scores, weights):  # (B, n, n), (B, H, n, n) -> ()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A teacher and its indexers
 #
-# Does this work? The teacher is chapter 9's model, in which every token sees the whole text. Its
-# texts have n = 32 tokens, in random order: 16 statements, each a letter with a digit, and 16
-# questions, each a letter without one. The teacher stays as it is, while an indexer for each of its
-# two layers learns from 100 batches to follow that layer's weights:
+# Our teacher is chapter 9's model, in which every token sees the whole text. In random order, a
+# text has 16 statements, each a letter with a digit, and 16 questions, each a letter without one: n
+# = 32 tokens. While the teacher stays as it is, an indexer for each of its two layers learns from
+# 100 batches to follow it:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Trains the teacher, then the two indexers by `follow_loss`
@@ -1052,9 +1016,9 @@ for name, choose in ways.items():
     print(f"{name:27}", *(f"{far[name, k]:5.0%} " for k in (4, 2, 1)))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Nearly all. A window finds only what is near, so far away it guesses; the second row is only a
-# yardstick, because it needs all the attention's weights before it can choose. A question has one
-# right statement, and with 4 of 32 keys the indexer rarely misses it.
+# Nearly all: a question has one right statement, which the indexer rarely misses with 4 of 32 keys,
+# while a window guesses about all that is far. (The attention's own choice is only a yardstick,
+# because it needs all weights first.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
 # Checks what the text says of this run
@@ -1065,13 +1029,11 @@ assert max(far["a window of as many", k] for k in (4, 2, 1)) < 0.2
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In eight starts with 64 tokens and 300 batches (stored; `python -m
 # d2l_attention.experiments.indexed --starts 8 --keys 8 1`), 8 chosen keys answer 100% each time,
-# and a window of 8 gives 9 to 11%. With a single key, the indexer's choice answers 81 to 96%, and
-# that of the attention's own weights 95 to 99%. How many keys a real text needs, this small task
-# does not say.
+# and a single one 81 to 96%. How many keys a real text needs, this game does not say.
 #
 # **What it costs.** The indexer still scores *all* pairs. In DeepSeek-V3.2, where a query reads
-# 2,048 keys, this takes more products than the attention itself from about 35,000 tokens on. And
-# because any token may be chosen later, the cache keeps them all, with the indexer's keys besides.
+# 2,048 keys, this takes more products than the attention from about 35,000 tokens on. And since any
+# token may be chosen later, the cache keeps them all, and the indexer's keys as well.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Why does one link nearly suffice? Each question has one right statement.
@@ -1110,9 +1072,9 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # If every token must stay readable, take groups or latents. For long texts, give most layers
-# windows or states, and a few layers the whole text. If the reading itself takes too long, add an
-# indexer, which saves no memory. Only trained models can show which mixture keeps the quality, and
-# *What does it cost in quality?* reports some.
+# windows or states, and a few layers the whole text. If reading itself takes too long, add an
+# indexer, which saves no memory. Which mixture keeps the quality, only trained models can show
+# (*What does it cost in quality?*).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Which two lines stop growing, and what do they lose?
@@ -1120,20 +1082,17 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - One latent per token keeps the cache small, and with the brackets moved, the latent itself is
-#   the key of all heads.
-# - The weights of a softmax sum to one. In our game the idle head put them mostly on the first
-#   token, and a window that dropped this token hurt, little or much, in four of four starts. With a
+# - One latent per token keeps the cache small. In the absorbed form, it is the key of all heads.
+# - Since the weights of a softmax sum to one, the idle head of our game put them mostly on the
+#   first token. A window that dropped it hurt, little or much, in four of four starts; with a
 #   learned sink, three of four lost nothing.
-# - One global layer anywhere opens a path over the whole text, and with only a few of them the
-#   cache stays small.
+# - A single global layer anywhere opens a path over the whole text, and a few keep the cache small.
 # - The delta rule replaces what a key said before. It found more of the rewritten keys than plain
-#   sums, and fewer of those written once.
+#   sums did, but fewer of those written once.
 # - An indexer scores all pairs cheaply and chooses keys by content. With 4 of 32 keys, nearly all
 #   of our far questions were answered.
 #
-# **Next.** Much of this is easy to write almost right. Chapter 12 shows attention that was wrong
-# and passed its tests.
+# **Next.** Chapter 12 shows attention that was wrong and passed its tests.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Homework: exercises 11.1 to 11.3.
@@ -1141,19 +1100,18 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
 #
-# Write your answer into the cell and run it: `check` says what is right or what went wrong.
-# `hint("11.1")` gives a hint, `solution("11.1")` the whole way.
+# Write your answer into the cell and run it: `check` says what went wrong. `hint("11.1")` gives a
+# hint, `solution("11.1")` the whole way.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **11.1** · by hand
 #
 # A decoder has 48 layers with 32 heads of 128 numbers each, and a number takes 2 bytes.
 #
-# - How many KiB does one token add to the cache in multi-head attention?
+# - How many KiB does a token add to the cache in multi-head attention?
 # - How many with a latent of 448 numbers and a rotary key of 64?
-# - Now another decoder with 48 layers, and 8 key-value heads of 128 numbers in each. 8 layers are
-#   global, the other 40 keep the latest 1,024 tokens. How many MiB is its cache after 16,384
-#   tokens?
+# - Another decoder has 48 layers with 8 key-value heads of 128 numbers. 8 layers are global, the
+#   others keep the latest 1,024 tokens. How many MiB is its cache after 16,384 tokens?
 #
 # Give three numbers, such as `(1, 2, 3)`. 1 KiB is 1,024 bytes, 1 MiB is 1,024 KiB.
 
@@ -1163,17 +1121,17 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **11.2** · complete a function
 #
-# Write a mask as a rule: a function of positions that is True where a query sees a key, here for a
-# cache that keeps the latest and the first tokens. A query sees a key that is not later than itself
-# and is one of the latest `window`, its own included, or one of the first `num_first`. `query` and
-# `key` are tensors of positions, of any shapes that broadcast.
+# Write the mask of a cache that keeps the latest and the first tokens, as a function of positions
+# that is True where a query sees a key. A visible key is not later than the query, and is one of
+# the latest `window`, the query's own included, or one of the first `num_first`. `query` and `key`
+# are tensors of positions, of shapes that broadcast.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **11.3** · derive, then complete a function
 #
 # The score of a token $x$ and a latent $c$, both rows, is $(x\, W_q^\top) \cdot (c\, W_{uk}^\top)$.
 # Find on paper the matrix $M$ with the same score $x\, M\, c^\top$. Then write it for all heads:
-# `W_q` (H, d, D) and `W_uk` (H, d, L) give `M` (H, D, L). Nothing is divided by a root.
+# `W_q` (H, d, D) and `W_uk` (H, d, L) give `M` (H, D, L), without a root.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
@@ -1248,9 +1206,9 @@ replace(table, columns=("model", "layers", "keys", "more", "cache"), rows=tuple(
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Layers can also share a cache: in cross-layer attention (Brandon et al., 2024), every second layer
-# reads the keys and values of the layer before it. Mistral Large 4 does so in some layers, and
-# keeps no rotary key in others (colibri's page on it). Its cache is therefore smaller than its
-# columns suggest.
+# reads the keys and values of the layer before it. In Mistral Large 4, according to colibri's page
+# on it, some layers read the latent of an earlier layer, and others keep no rotary key, so its
+# cache is smaller than its columns suggest.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the rows by hand, and four others
@@ -1291,9 +1249,9 @@ assert told["LFM3"][1] == "13 convolution, 6 full, 5 window"
 # One minute. Who compares, and with what? Each report is from the makers of a model.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### A sink above the best score silences the head
+# ### A sink well above the best score silences the head
 #
-# *1 minute.* Three scores are 0, the best one and the sink are yours. With a best score of 6, how
+# *3 minutes.* Three scores are 0, the best one and the sink are yours. With a best score of 6, how
 # far above 6 must the sink be for weights below 0.1 in all?
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -1318,10 +1276,41 @@ explore(draw_sink, figsize=(6.5, 3.8), alt=alt, best=(-2.0, 10.0, 0.5), sink=(-4
 # of 6 and a sink of 0 the best key has 0.99. At a sink of 6 the best key and the sink have half
 # each, and at 12 the sink has nearly everything.*
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# In code, the sink is one score more, whose weight is cut off after the softmax:
+
+
+# %% slideshow={"slide_type": "skip"} tags=["build"]
+def plain_sink_attention(q, k, v, z):  # (B, H, n, d) three times, (H,) -> (B, H, n, d); causal
+    scores = q @ k.mT / math.sqrt(q.shape[-1])  # (B, H, n, n)
+    scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
+    sinks = z[:, None, None].expand(*scores.shape[:-1], 1)  # (B, H, n, 1): one score more
+    return torch.cat([scores, sinks], dim=-1).softmax(dim=-1)[..., :-1] @ v  # without a value
+
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the package's sink against the page, and that it is plain attention where it is -inf
+torch.manual_seed(0)
+q, k, v = torch.randn(3, 2, 3, 5, 7)
+layer = SinkAttention(3, 0.0)
+with torch.no_grad():
+    layer.sinks.copy_(torch.tensor([0.5, -1.0, 2.0]))
+page = plain_sink_attention(q, k, v, layer.sinks)
+torch.testing.assert_close(layer(q, k, v, is_causal=True), page)
+with torch.no_grad():
+    layer.sinks.fill_(-math.inf)
+torch.testing.assert_close(layer(q, k, v), dot_product_attention(q, k, v))
+silent = torch.tensor([-10.0] * 4 + [0.0]).softmax(dim=0)[:4].sum()
+assert f"{silent:.4f}" == "0.0002"
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# A **gate** is another way to be silent: in Qwen3-Next (Qwen Team, 2025) it multiplies a head's
+# output by $\sigma(x\, W_g^\top)$ of the asking token $x$ (Qiu et al., 2025).
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The delta rule, all tokens at once
 #
-# *3 minutes.* A loop over tokens is slow to train. Can the steps be solved together? Token $t$
+# *2 minutes.* A loop over tokens is slow to train. Can the steps be solved together? Token $t$
 # writes $u_t = \beta_t (v_t - k_t S)$ under its key. Without fading, the state before it is $S =
 # \sum_{j<t} k_j^\top u_j$. If we insert this into $u_t$ and bring the sum to the left, we get
 #
@@ -1440,9 +1429,10 @@ assert torch.equal(sliding_window_mask(1024, window=127) & causal_mask(1024), vi
 # - **YaRN's speeds** interpolate only the pairs that hardly turned round in training (Peng et al.,
 #   2023).
 #
-# Chapter 7's games ask for the letter three positions back, and for the latest capital. For each, a
-# reader with one attention layer (four heads of 8 numbers) is trained for 200 steps on 16 letters,
-# from one start. Then its speeds are exchanged, with $f = 4$. A guess is right in one of eight.
+# Chapter 7's two games ask for the letter three positions back (*three back*), and for the latest
+# capital (*last capital*). For each, a reader with one attention layer (four heads of 8 numbers) is
+# trained for 200 steps on 16 letters, from one start. Then its speeds are exchanged, with $f = 4$.
+# A guess is right in one of eight.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
