@@ -3,8 +3,8 @@
 #
 # To write its next word, a language model reads the keys and values of all the words before it.
 # Because that is much for a long text, many of today's models keep less or read less. This chapter
-# shows a trap, and four ways to do so: one short latent per token, windows in most layers, a memory
-# of fixed size, and a scorer that chooses the keys to read.
+# shows four ways to do so: one short latent per token, windows in most layers, a memory of fixed
+# size, and a scorer that chooses the keys to read. It also looks at one trap.
 #
 # **You will**
 # - build latent attention, write with its cache, and find a second form with the same numbers;
