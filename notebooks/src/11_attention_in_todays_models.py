@@ -111,9 +111,9 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The absorbed form
 #
-# These formulas have a price: after 1,000 tokens, every further token makes each head compute 1,000
-# keys again, only to compare them with a single query. Can this **explicit** form be avoided? It
-# can, because a score is a product of three factors, in which the brackets may move:
+# But after 1,000 tokens, every further token makes each head compute 1,000 keys again, only to
+# compare them with a single query. Can this **explicit** form be avoided? It can, because a score
+# is a product of three factors, in which the brackets may move:
 #
 # $$q_h\, (c\, W_{uk,h}^\top)^\top = (q_h\, W_{uk,h})\, c^\top .$$
 #
@@ -266,8 +266,8 @@ class PlainAbsorbedAttention(PlainLatentAttention):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The same letters from 16 numbers per token
 #
-# Does the layer write the same with its cache as without? The smallest model that can write
-# consists of an embedding, the layer, and a readout that scores the 26 letters:
+# Does the layer write the same with its cache as without? The smallest model that can write has an
+# embedding, the layer, and a readout that scores 26 letters:
 
 
 # %% slideshow={"slide_type": "-"}
@@ -419,8 +419,8 @@ assert f"{own_keys / 2**10:,.0f}" == "3,904"
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Attention sinks: weights must sum to one
 #
-# What does a head do when nothing is worth looking at? Suppose that what it looks for is missing,
-# and all four scores are $-10$. What are its weights?
+# What does a head do when nothing is worth looking at? If what it looks for is missing and all four
+# scores are $-10$, what are its weights?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Computes the weights of four scores of -10
@@ -618,7 +618,7 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The game with a learned sink
 #
-# Does this one number help? We train the same model with it, and compare:
+# Does this one number help? Here is the same model with it:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Trains the model with a sink, and compares; bell_table(1, 2, 3) trains both from other starts
@@ -713,8 +713,8 @@ plt.show()
 # With a global layer, dark, all 256 are covered from this layer down.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# For all three: a single global layer, wherever it is, opens a path. (Whether information survives
-# on it is another matter.)
+# For all three: one global layer anywhere opens a path. (Whether information survives on it is
+# another matter.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. 'The last one' is the typical answer: 'there everything comes together'. Let someone
@@ -904,7 +904,7 @@ schematic("indexer")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The indexer in code
 #
-# In the run below, a token has D = 64 numbers, and the indexer H = 2 heads of d = 8:
+# In the run below, a token has D = 64 numbers, the indexer H = 2 heads of d = 8:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -1017,8 +1017,8 @@ for name, choose in ways.items():
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Nearly all: a question has one right statement, which the indexer rarely misses with 4 of 32 keys,
-# while a window guesses about all that is far. (The attention's own choice is only a yardstick,
-# because it needs all weights first.)
+# while a window guesses about all that is far. (The attention's own choice, which needs all weights
+# first, is only a yardstick.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
 # Checks what the text says of this run
