@@ -12,8 +12,8 @@
 # - build the delta rule, a memory of fixed size that can replace what it holds;
 # - train a cheap scorer to choose the few keys that a query reads.
 #
-# Core path: 65 to 100 minutes, in two sittings. Going further: 25. Exercises: 87. A good place to
-# stop is *A place to stop*, half-way.
+# Core path: 65 to 100 minutes, in two sittings. Going further: 25. Exercises: 87. *A place to stop*
+# is half-way.
 #
 # Builds on chapters 3, 7 and 9. *Dive into Deep Learning* (D2L) ends before these models, which
 # change the attention of its section 11.5.
@@ -386,8 +386,7 @@ torch.testing.assert_close(full_heads(Y, Y, Y, is_causal=True), wide(Y))
 # ### What a latent saves
 #
 # DeepSeek-V3 has 671 billion parameters, and 128 heads of 128 numbers in 61 layers. Its latent has
-# 512 numbers, the rotary key 64 (DeepSeek-AI, 2024). Llama 3.1 8B has 8 billion parameters. Whose
-# cache is larger?
+# 512 numbers, the rotary key 64 (DeepSeek-AI, 2024). Is its cache larger than that of Llama 3.1 8B?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Prints the cache of one token, from the shapes that the models' reports give
@@ -400,10 +399,10 @@ for name, size in sizes_kib.items():
     print(f"{name:38} {size / 2**10:7,.0f} KiB per token")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Llama's cache is larger: DeepSeek-V3, with 84 times the parameters, keeps about half as much.
-# **What it costs:** in the absorbed form, each head multiplies longer vectors, 576 numbers per
-# score instead of 192. But since generation for a single user mostly waits for the memory (chapter
-# 10), the smaller cache is worth these products.
+# No: with 84 times the parameters, DeepSeek-V3 keeps about half as much. **What it costs:** in the
+# absorbed form, each head multiplies longer vectors, 576 numbers per score instead of 192. But
+# since generation for a single user mostly waits for the memory (chapter 10), the smaller cache is
+# worth these products.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the figures that the text names
