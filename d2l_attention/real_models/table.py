@@ -35,7 +35,8 @@ class Table:
         body = "".join(line(row, "td") for row in self.rows)
         note = f"<p>{escape(self.note)}</p>" if self.note else ""
         return (
-            f"<table><caption>{escape(self.title)}</caption><thead>{line(self.columns, 'th')}"
+            f'<table class="table"><caption>{escape(self.title)}</caption><thead>'
+            f"{line(self.columns, 'th')}"
             f"</thead><tbody>{body}</tbody></table>{note}"
         )
 

@@ -1,10 +1,10 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 11 · Attention in today's models
 #
-# To write its next word, a language model reads the keys and values of all the words before it. For
-# a long text, that is much to keep and much to read. Many of today's models keep less, or read
-# less. This chapter shows four ways to do so: one short latent per token, windows in most layers, a
-# memory of fixed size, and a scorer that chooses the keys to read. It also looks at one trap.
+# To write its next word, a language model reads the keys and values of all the words before it.
+# Because that is much for a long text, many of today's models keep less or read less. This chapter
+# shows four ways to do so: one short latent per token, windows in most layers, a memory of fixed
+# size, and a scorer that chooses the keys to read. It also looks at one trap.
 #
 # **You will**
 # - build latent attention, write with its cache, and find a second form with the same numbers;
@@ -12,14 +12,14 @@
 # - build the delta rule, a memory of fixed size that can replace what it holds;
 # - train a cheap scorer to choose the few keys that a query reads.
 #
-# Core path: 70 to 105 minutes, in two sittings. Going further: 25. Exercises: 87. A good place to
-# stop is *A place to stop*, half-way.
+# Core path: 65 to 100 minutes, in two sittings. Going further: 25. Exercises: 87. *A place to stop*
+# is half-way.
 #
 # Builds on chapters 3, 7 and 9. *Dive into Deep Learning* (D2L) ends before these models, which
 # change the attention of its section 11.5.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 41½ minutes, for two lectures of 45: 24½ for the first, up to *A place to stop*, and 17 for the
+# 40½ minutes, for two lectures of 45: 23½ for the first, up to *A place to stop*, and 17 for the
 # second, which leaves time for *Who uses what* of *Going further*. For a single lecture take the
 # latent, the sink and the indexer. Most sections have the same steps: the problem, the idea, the
 # code, the case in which it equals what the room knows, and the cost.
@@ -61,7 +61,7 @@ from d2l_attention.variants import (
 )
 from d2l_attention.variants.masks import sliding_window_mask
 from d2l_attention.views import explore, schematic
-from d2l_attention.views.palette import INK, RULE, SERIES, WEIGHT
+from d2l_attention.views.palette import FORBIDDEN, INK, RULE, SERIES, WEIGHT
 from d2l_attention.views.plots import hatch_zeros, heatmap, set_style
 
 torch.set_num_threads(1)
@@ -75,14 +75,14 @@ set_style()
 # - **A cache** (chapter 8). A model that generates text keeps a key and a value of every token, in
 #   each layer and each key-value head. With **grouped queries** (chapter 9; Ainslie et al., 2023),
 #   several heads of queries share one key-value head.
-# - **A window** (chapter 9) keeps only the latest $w$ tokens. In return, information travels fewer
-#   than $w$ tokens in each layer.
-# - **Linear attention** (chapter 9) keeps no keys and values but a state $S$, in its simplest form
-#   the sum of all $k^\top v$. A query gets $q S$. (Vectors are rows here, and a layer computes
-#   $x W^\top$.)
+# - **A window** (chapter 9) keeps only the latest $w$ tokens, so information travels fewer than $w$
+#   tokens in each layer.
+# - **Linear attention** (chapter 9) keeps a state $S$ instead of keys and values, in its simplest
+#   form the sum of all $k^\top v$. A query gets $q S$. (Vectors are rows, and a layer computes $x
+#   W^\top$.)
 # - **Rotary positions** (chapter 7) rotate each pair of numbers of a query or key by its position
-#   times a speed. At a quarter turn per position, $(1, 0)$ becomes $(0, 1)$ at position 1 and
-#   $(-1, 0)$ at position 2. Scores then depend on positions only through their distance.
+#   times a speed: at a quarter turn per position, $(1, 0)$ becomes $(0, 1)$ at position 1. Scores
+#   then depend only on distances.
 #
 # How large is a cache? Llama 3.1 8B has 32 layers, with 8 key-value heads of 128 numbers in each
 # (Llama Team, 2024). For each token it keeps $2 \cdot 32 \cdot 8 \cdot 128 = 65{,}536$ numbers,
@@ -98,13 +98,12 @@ set_style()
 # Grouped queries keep fewer keys and values, but the heads of a group must share them. Could each
 # head have its own, and the cache still be small?
 #
-# **Latent attention** does this. It keeps one short vector of each token, its **latent** $c$, from
-# which every head computes keys and values of its own:
+# DeepSeek-V2 (2024) answered with multi-head **latent attention** (MLA). It keeps one short vector
+# of each token, its **latent** $c$, from which every head computes keys and values of its own:
 #
 # $$c = x\, W_{\text{down}}^\top, \qquad k_h = c\, W_{uk,h}^\top, \qquad v_h = c\, W_{uv,h}^\top .$$
 #
-# DeepSeek-V2 (2024) introduced it as multi-head latent attention, **MLA**. For now, let us leave
-# positions out.
+# However many heads there are, the cache holds only $c$ (positions come later).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Which of the four factors of the cache does a latent replace? All but the layers.
@@ -112,9 +111,9 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The absorbed form
 #
-# After 1,000 tokens, these formulas compute 1,000 keys per head again for each new one, only to
-# compare them with a single query. Can this **explicit** form be avoided? Because a score is a
-# product of three factors, the brackets may move:
+# But after 1,000 tokens, every further token makes each head compute 1,000 keys again, only to
+# compare them with a single query. Can this **explicit** form be avoided? It can, because a score
+# is a product of three factors, in which the brackets may move:
 #
 # $$q_h\, (c\, W_{uk,h}^\top)^\top = (q_h\, W_{uk,h})\, c^\top .$$
 #
@@ -136,10 +135,10 @@ schematic("absorbed matrix")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two latents by hand
 #
-# Suppose that the cache holds two latents, $(2, 1)$ and $(0, 3)$. The matrix of one head turns a
-# latent $(c_1, c_2)$ into the key $(c_1, c_2, c_1 + c_2)$, so the keys are $(2, 1, 3)$ and
-# $(0, 3, 3)$, and the query $(1, 0, 1)$ scores 5 and 3. In the other order, the same matrix turns
-# the query into $(2, 1)$, which meets the latents directly and finds 5 and 3 again:
+# Suppose that the cache holds the latents $(2, 1)$ and $(0, 3)$, and that the matrix of one head
+# turns a latent $(c_1, c_2)$ into the key $(c_1, c_2, c_1 + c_2)$. The keys are $(2, 1, 3)$ and
+# $(0, 3, 3)$, and the query $(1, 0, 1)$ scores 5 and 3. In the other order, the matrix turns the
+# query into $(2, 1)$, which meets the latents directly and finds 5 and 3 again:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Computes both orders
@@ -149,9 +148,9 @@ print("explicit: keys", (c @ W_uk.T).tolist(), "scores", (q @ (c @ W_uk.T).T).to
 print("absorbed: query", (q @ W_uk).tolist(), "scores", (q @ W_uk @ c.T).tolist())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The values are treated likewise: we average the latents first, and apply $W_{uv,h}^\top$ to the
-# average. The matrices are then said to be **absorbed**, and all heads share one key, the latent,
-# as in chapter 9's **multi-query** attention.
+# The values are treated likewise: we average the latents, and apply $W_{uv,h}^\top$ only to the
+# average. With both matrices **absorbed** in this way, the latent serves as the one key of all
+# heads, as in chapter 9's **multi-query** attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Compute both orders on the board. Which numbers need not be kept? The keys.
@@ -159,11 +158,12 @@ print("absorbed: query", (q @ W_uk).tolist(), "scores", (q @ W_uk @ c.T).tolist(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Positions beside the latent
 #
-# Where do positions come in? If the key at position $s$ were rotated by $R_s$, as in chapter 7, its
-# score would be $(q_h\, R_s\, W_{uk,h})\, c^\top$. The absorbed query would then differ from
-# position to position, and nothing would be saved. So positions get numbers of their own. One small
-# **rotary key** per token, rotated by its position, is kept beside $c$ for all heads, and each
-# head's query has a part to match it. The two scores are added:
+# Where do positions come in? If the key at position $s$ were rotated by $R_s$, as in chapter 7,
+# this rotation would come between query and matrix: $(q_h\, R_s\, W_{uk,h})\, c^\top$. Each
+# position would then need an absorbed query of its own, and nothing would be saved. So positions
+# get numbers of their own. One small **rotary key** per token, rotated by its position, is kept
+# beside $c$ for all heads, and a rotary part of each head's query matches it. The two scores are
+# added:
 #
 # $$\text{scores}_h = q_h\, k_h^\top + q_h^\text{rot} \left(k^\text{rot}\right)^\top .$$
 
@@ -173,10 +173,10 @@ schematic("latent attention")
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: boxes and arrows from left to right. A token x, (B, n, D), goes through W_q to the
-# queries, through W_down to the latent c, (B, n, L), and through W_kr and a rotation by its
-# position to the rotary key, (B, n, R). The latent goes through W_uk and W_uv, which give the keys
-# and values of every head. Each head attends with queries, keys, values and the rotary key. Latent
-# and rotary key are what the cache keeps.*
+# queries, of which one part is rotated by its position, through W_down to the latent c, (B, n, L),
+# and through W_kr and a rotation to the rotary key, (B, n, R). The latent goes through W_uk and
+# W_uv, which give the keys and values of every head. Each head attends with queries, keys, values
+# and the rotary key. A frame around latent and rotary key says that the cache keeps them.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Follow one token through the picture. Which two boxes are kept? The latent and the
@@ -185,9 +185,8 @@ schematic("latent attention")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The layer and its cache
 #
-# Beside the new tokens, the layer takes a list, its cache. It appends the tokens' latents and
-# rotary keys to the list, and lets their queries attend to all that is kept so far. Our example has
-# these sizes:
+# The layer takes the new tokens and a list, its cache. It adds their latents and rotary keys to the
+# cache, and lets their queries attend to everything kept so far:
 #
 # | tokens: new, so far | numbers per token | heads, size | latent | rotary part |
 # |---|---|---|---|---|
@@ -220,12 +219,12 @@ class PlainLatentAttention(nn.Module):
         return X.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 
     def forward(self, X, cache=None):  # the new tokens, (B, n, any size) -> (B, n, D)
+        cache = [] if cache is None else cache  # without a cache: a list that is thrown away
         first = cache[0].shape[1] if cache else 0  # the position of the first new token
         kept = [self.W_down(X), rotate(self.W_kr(X), first)]  # real models also normalise c
         if cache:  # what was kept before comes first
             kept = [torch.cat(both, dim=1) for both in zip(cache, kept, strict=True)]
-        if cache is not None:
-            cache[:] = kept  # no keys and no values: only these two are kept
+        cache[:] = kept  # no keys and no values: only these two are kept
         c, k_rotary = kept  # (B, m, L), (B, m, R)
         q, q_rotary = self.by_head(self.W_q(X)).split(self.sizes, dim=-1)  # (B, H, n, d or R)
         by_position = rotate(q_rotary, first) @ k_rotary[:, None].mT  # (B, H, n, m)
@@ -248,8 +247,8 @@ class PlainLatentAttention(nn.Module):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The layer, absorbed
 #
-# In the absorbed layer only `attend` is different. It multiplies the queries by $W_{uk}$ and the
-# averaged latents by $W_{uv}$, so that it needs no keys and no values:
+# Only `attend` changes: it multiplies the queries by $W_{uk}$ and the averaged latents by $W_{uv}$,
+# and so needs neither keys nor values:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -265,10 +264,10 @@ class PlainAbsorbedAttention(PlainLatentAttention):
 # Two minutes. Compare the two `attend`: where has W_uk gone?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Write with the cache
+# ### The same letters from 16 numbers per token
 #
-# Now let us use the cache. The smallest model that can write consists of an embedding, the layer,
-# and a readout that scores the 26 letters:
+# Does the layer write the same with its cache as without? The smallest model that can write has an
+# embedding, the layer, and a readout that scores 26 letters:
 
 
 # %% slideshow={"slide_type": "-"}
@@ -308,9 +307,8 @@ with torch.no_grad():
 print(f"letters of 500 new words, repeated: {(guesses == words[:, 5:]).float().mean():.0%} right")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# In these 200 steps, the model has learned to repeat words of five random letters. Given the word
-# *llama*, it now writes ten letters more, three times: without a cache, with one, and with one in
-# the absorbed form:
+# In 200 steps, the model has learned to repeat words of five random letters. After *llama*, it now
+# writes ten letters more: without a cache, with one, and with one in the absorbed form.
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
 prompt = torch.tensor([[ord(letter) - ord("a") for letter in "llama"]])  # (1, 5)
@@ -319,13 +317,12 @@ for layer, cache in ((explicit, None), (explicit, []), (absorbed, [])):
     print(written, "the cache holds", [tuple(kept.shape) for kept in cache or []])
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The letters are the same. For them, the layer read $5 + 6 + \dots + 14 = 95$ tokens without a
-# cache; with one, it read the 5 of the prompt and then 9 single ones. The cache holds $10 + 6 = 16$
-# numbers for each of these 14 tokens, where four heads with keys and values of their own would
-# keep $2 \cdot 4 \cdot 12 = 96$.
+# The letters are the same, but without a cache the layer read $5 + 6 + \dots + 14 = 95$ tokens for
+# them, and with one only 14. For each of these the cache holds $10 + 6 = 16$ numbers, where four
+# heads with keys and values of their own would keep $2 \cdot 4 \cdot 12 = 96$.
 #
-# What, then, does the absorbed form gain? Here is the time of one more token after 2,000, in a
-# larger layer:
+# What does the absorbed form gain? It gains time, here for one more token after 2,000 in a larger
+# layer:
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
 # Times the next token of both forms: 16 heads of 64 numbers, a latent of 256, the median of 9 tries
@@ -341,7 +338,7 @@ for name, form in (("explicit", PlainLatentAttention), ("absorbed", PlainAbsorbe
     print(f"{name} {1000 * median(tries):5.1f} ms")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# On one thread of a CPU, the absorbed form is several times as fast, with the same numbers:
+# On one thread of a CPU, the absorbed form is several times as fast. Its outputs are the same:
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Compares both forms, with the cache and without, the package's layer, and multi-head attention
@@ -389,8 +386,7 @@ torch.testing.assert_close(full_heads(Y, Y, Y, is_causal=True), wide(Y))
 # ### What a latent saves
 #
 # DeepSeek-V3 has 671 billion parameters, and 128 heads of 128 numbers in 61 layers. Its latent has
-# 512 numbers, the rotary key 64 (DeepSeek-AI, 2024). Llama 3.1 8B has 8 billion parameters. Whose
-# cache is larger?
+# 512 numbers, the rotary key 64 (DeepSeek-AI, 2024). Is its cache larger than that of Llama 3.1 8B?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Prints the cache of one token, from the shapes that the models' reports give
@@ -403,10 +399,10 @@ for name, size in sizes_kib.items():
     print(f"{name:38} {size / 2**10:7,.0f} KiB per token")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Llama's cache is larger: DeepSeek-V3, with 84 times the parameters, keeps about half as much.
-# **What it costs:** in the absorbed form, each head multiplies longer vectors, 576 numbers per
-# score instead of 192. But when a model generates text for a single user, it mostly waits for the
-# memory (chapter 10), so a smaller cache is worth this.
+# No: with 84 times the parameters, DeepSeek-V3 keeps about half as much. **What it costs:** in the
+# absorbed form, each head multiplies longer vectors, 576 numbers per score instead of 192. But
+# since generation for a single user mostly waits for the memory (chapter 10), the smaller cache is
+# worth these products.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the figures that the text names
@@ -422,8 +418,8 @@ assert f"{own_keys / 2**10:,.0f}" == "3,904"
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Attention sinks: weights must sum to one
 #
-# What does a head do when nothing is worth looking at? Suppose that it looks for something that is
-# missing, and all four scores are $-10$. What are its weights?
+# What does a head do when nothing is worth looking at? If what it looks for is missing and all four
+# scores are $-10$, what are its weights?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Computes the weights of four scores of -10
@@ -431,10 +427,10 @@ scores = torch.full((4,), -10.0)
 print("weights:", scores.softmax(dim=0))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A quarter each: the weights of a softmax sum to one, and since only differences count, 'nothing
-# fits' looks like 'all fit equally well'. Trained models often put the weight on a token that
-# carries little information, mostly the first one, which every query can see. Xiao et al. (2023)
-# called it an **attention sink**.
+# A quarter each: only differences count in a softmax, and its weights sum to one, so 'nothing fits'
+# looks like 'all fit equally well'. Trained models often put this weight on a token that carries
+# little information, mostly the first, which every query can see: an **attention sink** (Xiao et
+# al., 2023).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Collect votes: 'all 0' and 'a quarter each'. Only differences count.
@@ -443,14 +439,14 @@ print("weights:", scores.softmax(dim=0))
 # ### A game with an idle head
 #
 # A small game, after Guo et al. (2024), produces a sink that we can watch. Each letter is drawn by
-# chance, and depends only on the letter before. From time to time a bell `*` rings, and after it
-# the letter before the bell comes again (`<bos>` marks the beginning):
+# chance and depends only on the letter before. From time to time a bell `*` rings, and after it the
+# letter before the bell comes again (`<bos>` marks the beginning):
 #
 # `<bos> f c d * d a d k e * e b ...`
 #
-# So only at a bell is there something to look up; at letters, the head is idle. The model has a
-# small feed-forward network and one head with rotary positions. In 350 steps, on texts of 64
-# tokens, it learns to predict the next token.
+# In 350 steps on texts of 64 tokens, a small feed-forward network and one head with rotary
+# positions learn to predict the next token. Only at a bell does the head have something to look up;
+# at letters, it is idle.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room continue the text aloud: after k and a bell comes k.
@@ -458,13 +454,12 @@ print("weights:", scores.softmax(dim=0))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The same model with a window
 #
-# After training, we let the model read with a window of 16 tokens, as if its cache dropped the
-# oldest.
+# Now let the trained model read with a window of 16 tokens, as if its cache dropped the oldest.
 #
-# **Predict.** Will its predictions at letters suffer from the window?
+# **Predict.** No letter needs an old token. Will the predictions at letters suffer nevertheless?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input", "nbval-ignore-output"]
-# Trains the model and measures; bell_table("softmax", 1, 2, 3) trains it from other starts
+# Trains the model, measures, and draws the losses
 NUM_LETTERS, LENGTH = 16, 64
 BELL, BOS = NUM_LETTERS, NUM_LETTERS + 1
 chances = (2 * torch.randn(16, 16, generator=torch.Generator().manual_seed(1))).softmax(dim=-1)
@@ -526,7 +521,7 @@ in_window = position[:, None] - position < 16
 VISIBLE = {
     "all 64": None,
     "latest 16": in_window,
-    "latest 16, <bos>": in_window | (position == 0),
+    "latest 16 and <bos>": in_window | (position == 0),
 }
 torch.manual_seed(99)
 bell_texts = bell_game(300)
@@ -538,33 +533,32 @@ best = -(by_chance * by_chance.log()).sum(dim=-1)[read[at_letter]].mean().item()
 losses, writers, first = {}, {}, {}
 
 
-def bell_table(name, *seeds):
-    """Train this form from these starts, and print its losses and the weight of <bos>."""
-    print("Loss at letters (at bells), positions from 20 on, and the weight of <bos> at letters")
-    heads = [f"{what:>20}" for what in VISIBLE]
-    print(f"{'visible:':20}", *heads, " weight of <bos>")
+def measure(name, seed):
+    """Train this form from this start; its losses and the weight of <bos>, from position 20 on."""
+    attention = {"attention": SinkAttention(1, 0.0)} if name == "with a sink" else {}
+    model = writers[name, seed] = train_writer(seed, **attention)
+    with torch.no_grad():
+        for what, mask in VISIBLE.items():
+            loss = loss_of(model, bell_texts, mask).view(-1, LENGTH)
+            losses[name, seed, what] = [loss[at].mean().item() for at in (at_letter, at_bell)]
+        weights = model(read, need_weights=True)[1][:, 0]
+    first[name, seed] = weights[at_letter][:, 0].mean().item()  # all 64 tokens visible
+
+
+def bell_table(*seeds):
+    """Print the losses at letters and the weight of <bos> there, of both models for each start."""
+    print(f"{'loss at letters, visible:':26}", *(f"{what:>19}" for what in VISIBLE), "  on <bos>")
     for seed in seeds:
-        attention = {"attention": SinkAttention(1, 0.0)} if name == "with a sink" else {}
-        model = writers[name, seed] = train_writer(seed, **attention)
-        shown = []
-        with torch.no_grad():
-            for what, mask in VISIBLE.items():
-                loss = loss_of(model, bell_texts, mask).view(-1, LENGTH)
-                letters, bells = (loss[at].mean().item() for at in (at_letter, at_bell))
-                losses[name, seed, what] = letters, bells
-                shown.append(f"{letters:13.2f} ({bells:.2f})")
-            weights = model(read, need_weights=True)[1][:, 0]
-        first[name, seed] = weights[at_letter][:, 0].mean().item()  # all 64 tokens visible
-        print(f"{name + f', start {seed}':20}", *shown, f"{first[name, seed]:15.0%}")
+        for name in ("softmax", "with a sink"):
+            if (name, seed) not in writers:
+                measure(name, seed)
+            shown = (f"{losses[name, seed, what][0]:19.2f}" for what in VISIBLE)
+            print(f"{f'{name}, start {seed}':26}", *shown, f"{first[name, seed]:9.0%}")
 
 
-bell_table("softmax", 0)
+measure("softmax", 0)
 often = bell_texts[:, 1:].flatten().bincount() / bell_texts[:, 1:].numel()
-by_count = -often.log()[bell_texts[:, 1:]]  # of a guesser that knows how often each token comes
-by_count = by_count[at_letter].mean(), by_count[at_bell].mean()
-print(f"{'best possible':20} {best:13.2f} (0.00)")
-print(f"{'how often each comes':20} {by_count[0]:13.2f} ({by_count[1]:.2f})")
-print(f"{'all 17 equally':20} {math.log(17):13.2f} ({math.log(17):.2f})")
+by_count = -often.log()[bell_texts[:, 1:]][at_letter].mean().item()  # knows how often each comes
 with torch.no_grad():  # the window merely cuts weights off: the others stay as they were
     X = writers["softmax", 0].embedding(read)
     X = X + writers["softmax", 0].network(X)
@@ -573,74 +567,61 @@ with torch.no_grad():  # the window merely cuts weights off: the others stay as 
     found = head.W_o(weights @ head.W_v(F.rms_norm(X, X.shape[-1:])))
     scores = writers["softmax", 0].readout(X + found)[at_letter]
     cut_off = F.cross_entropy(scores, bell_texts[:, 1:][at_letter]).item()
-print(f"{'latest 16, cut off':20} {cut_off:13.2f}")
-assert cut_off < 1.85 and abs(by_count[0] - 2.63) < 0.02
+assert cut_off < 1.85 and abs(by_count - 2.63) < 0.02
+print(f"weight of <bos> at letters: {first['softmax', 0]:.0%}")
+bars = {f"model, {what}": losses["softmax", 0, what][0] for what in VISIBLE}
+bars |= {"model, latest 16, old weights": cut_off, "guess: how often each comes": by_count}
+bars |= {"guess: all 17 equally": math.log(17)}
+figure, ax = plt.subplots(figsize=(9, 3.6))
+fills = [RULE if name.startswith("guess") else INK for name in bars]
+ax.bar_label(ax.barh(list(bars), bars.values(), color=fills), fmt="%.2f", padding=4)
+ax.axvline(best, color=FORBIDDEN, linestyle="--", linewidth=1.5)
+ax.set(xlim=(0, 3.2), xlabel="loss at letters; dashed: the best possible")
+ax.invert_yaxis()
+figure.suptitle("The loss rises only where other tokens get the weight of <bos>", fontsize=17)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: bars of the loss at letters, from position 20 on. The model has about the best possible
+# loss, 1.75, if it sees all 64 tokens, the latest 16 and the mark of the beginning, or the latest
+# 16 with their old weights. With the latest 16 it is at about 2.6, near the guess by how often each
+# token comes, 2.63, and the guess that all 17 are equally likely, 2.83.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Yes, although no letter needs an old token: the loss at letters rises from 1.76, about the best
-# possible, to about 2.6, hardly better than that of a guesser who knows only how often each token
-# comes. The last column shows why. At letters the head looks mostly at `<bos>`, which does almost
-# nothing: what `<bos>` adds through this head is less than a fifth as long as what a letter adds.
-# When the window drops it, this weight falls on other tokens, mostly letters, and disturbs the
-# prediction. Where the weights of the latest 16 tokens stay as they were and the rest is merely cut
-# off (last row), the loss stays as well, and so it does with `<bos>` kept beside the latest 16.
+# Yes: the loss rises from 1.76 to about 2.6, hardly better than that of a guesser who knows only
+# how often each token comes. This is why: at letters the head looks mostly at `<bos>`, which does
+# almost nothing, since the vector that `<bos>` adds through the head is less than a fifth as long
+# as that of a letter. If the latest 16 tokens keep their old weights and the rest is cut off, the
+# loss stays low. So what hurts is the weight of `<bos>`, which the softmax hands to other tokens,
+# mostly letters.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Nearly all say 'no harm', with a good reason. Read the table by rows: 1.76 to about
+# Two minutes. Nearly all say 'no harm', with a good reason. Read the bars from above: 1.76 to about
 # 2.6, in another start to 3.63.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A sink of its own
 #
-# Could a head be silent without the help of `<bos>`? Give each head one more score $s$, which is
+# Could a head be silent without the help of `<bos>`? Give each head one more score $z$, which is
 # learned and has no value vector, as OpenAI's gpt-oss (2025) does:
 #
-# $$\alpha_j = \frac{e^{a_j}}{e^{s} + \sum_m e^{a_m}} .$$
+# $$\alpha_j = \frac{e^{a_j}}{e^{z} + \sum_m e^{a_m}} .$$
 #
-# Now the weights may sum to less than one: with $s = 0$, our four scores of $-10$ get 0.0002 in
-# all.
-
-
-# %% slideshow={"slide_type": "-"} tags=["build"]
-def plain_sink_attention(q, k, v, s):  # (B, H, n, d) three times, (H,) -> (B, H, n, d); causal
-    scores = q @ k.mT / math.sqrt(q.shape[-1])  # (B, H, n, n)
-    scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
-    sinks = s[:, None, None].expand(*scores.shape[:-1], 1)  # (B, H, n, 1): one score more
-    return torch.cat([scores, sinks], dim=-1).softmax(dim=-1)[..., :-1] @ v  # without a value
-
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# With $s = -\infty$ this is the plain softmax. A **gate** is another way to be silent: in
-# Qwen3-Next (Qwen Team, 2025) it multiplies a head's output by $\sigma(x\, W_g^\top)$ of the asking
-# token $x$ (Qiu et al., 2025).
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the package's sink against the page, and that it is plain attention where it is -inf
-torch.manual_seed(0)
-q, k, v = torch.randn(3, 2, 3, 5, 7)
-layer = SinkAttention(3, 0.0)
-with torch.no_grad():
-    layer.sinks.copy_(torch.tensor([0.5, -1.0, 2.0]))
-page = plain_sink_attention(q, k, v, layer.sinks)
-torch.testing.assert_close(layer(q, k, v, is_causal=True), page)
-with torch.no_grad():
-    layer.sinks.fill_(-math.inf)
-torch.testing.assert_close(layer(q, k, v), dot_product_attention(q, k, v))
-silent = torch.tensor([-10.0] * 4 + [0.0]).softmax(dim=0)[:4].sum()
-assert f"{silent:.4f}" == "0.0002"
+# With $z = -\infty$ this is the plain softmax. With $z = 0$, our four scores of $-10$ get 0.0002 in
+# all, and the head is silent.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Which line lets the weights sum to less than one? The last: the sink's weight is cut
-# off after the softmax.
+# One minute. Which term lets the weights sum to less than one? That of the sink, because it has no
+# value.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The game with a learned sink
 #
-# Does this one number help? We train the same model with it:
+# Does this one number help? Here is the same model with it:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
-# Trains the model with a sink, and measures
-bell_table("with a sink", 0)
+# Trains the model with a sink, and compares; bell_table(1, 2, 3) trains both from other starts
+bell_table(0)
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
 # Draws the weights of both heads of start 0 on one text
@@ -679,27 +660,26 @@ assert 0.03 < adds[BOS] / adds[:NUM_LETTERS].mean() < 0.2
 # One minute. Find the row of a bell in both pictures, then the row of a letter.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In this start, the window costs nothing any more. In starts 1 to 3 (stored; `bell_table` gives
-# them), the plain softmax has 75 to 100% of its weight on `<bos>`, and the window raises its loss
-# from about 1.76 to 3.08 and 3.63, worse than all 17 equally, and to 1.88. With a sink, two of the
-# three lose nothing. Start 1 found the `<bos>` solution again (91%), and loses 0.07: a learned sink
-# is available, not compulsory.
+# In this start, the window costs nothing any more. Three other starts (stored; `bell_table` gives
+# them) also lean on `<bos>`, with 75 to 100% of the weight. With the window, two become worse than
+# guessing (3.08 and 3.63), and one suffers little (1.88). With a sink, two of the three lose
+# nothing; start 1 uses `<bos>` again (91%) and loses 0.07. A learned sink is available, not
+# compulsory.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Many windows, few global layers
 #
-# Can a model with windows still use the beginning of a long text? So that it can, some models mix
-# their layers. Most have a short window, and a few are **global**, which means that they see
-# everything. Gemma 3 27B has 62 layers, 10 of them global (Gemma Team, 2025); the others have
-# windows of 1,024.
+# Can a model with windows still use the beginning of a long text? For this, some models mix their
+# layers: most have a short window, and a few are **global** and see everything. Gemma 3 27B has 62
+# layers, 10 of them global (Gemma Team, 2025); the others have windows of 1,024.
 #
-# **Predict.** A text has 256 tokens, and a model has six layers, five of them with a window of 16.
-# The global layer may be the first, the middle or the last. For which of the three can information
-# from the first token reach the last one?
+# **Predict.** A model reads 256 tokens with six layers, five of them with a window of 16. The
+# global one may be the first, the middle or the last. For which of the three can information from
+# the first token reach the last token?
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Counts from how far back information reaches the last token, through mixed layers
+# Draws, layer by layer, from how far back information reaches the last token
 def reaches_back(layers, n=256):
     """From how many tokens back information reaches the last token, with these windows."""
     reached = torch.eye(n)  # (n, n): before the first layer each token knows itself
@@ -713,15 +693,6 @@ def reaches_back(layers, n=256):
 mixes = {"no global layer": [16] * 6}
 for i, name in ((0, "first"), (3, "middle"), (5, "last")):
     mixes[f"the {name} is global"] = [256 if layer == i else 16 for layer in range(6)]
-for name, layers in mixes.items():
-    print(f"{name:22}", reaches_back(layers), "tokens back")
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# For all three: a single global layer is enough for a path. Whether information survives on it is
-# another matter.
-
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws, layer by layer, which tokens reach the last one
 figure, axes = plt.subplots(1, 4, figsize=(11, 3.3), sharey=True)
 for ax, (name, layers) in zip(axes, mixes.items(), strict=True):
     for i, window in enumerate(layers):  # of layer i's inputs, those that reach the last output
@@ -740,12 +711,16 @@ plt.show()
 # last token from there. With windows only, the bar of layer 0 covers the latest 91 of 256 tokens.
 # With a global layer, dark, all 256 are covered from this layer down.*
 
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# For all three: one global layer anywhere opens a path. (Whether information survives on it is
+# another matter.)
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. 'The last one' is the typical answer: 'there everything comes together'. Let someone
 # draw the path for the first: it brings token 0 to the last token, which then keeps it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Since only a few layers are global, the cache stays small:
+# How much does such a mixture keep?
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Prints the cache of Gemma 3 27B, as published and with all layers global
@@ -755,7 +730,8 @@ print(f"all layers global: {whole / 2**30:.0f} GiB")
 assert gemma.bytes(1024) == cache_bytes(62, 16, 128, 1024)  # the window is not yet full
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# **What it costs:** only these few layers can look far back, and the cache still grows with $n$.
+# About a sixth. **What it costs:** only the few global layers can look far back, and their cache
+# still grows with $n$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask for both numbers at 1,024 tokens: they are equal, because the windows are not
@@ -764,8 +740,8 @@ assert gemma.bytes(1024) == cache_bytes(62, 16, 128, 1024)  # the window is not 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### A place to stop
 #
-# So far each query looked at all keys, or at those of a window. In the second half, a state
-# replaces the cache, or the keys are chosen by their content.
+# So far each query looked at all keys, or at a window. Next, a state replaces the cache, or keys
+# are chosen by their content.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The delta rule: erase before you write
@@ -773,25 +749,24 @@ assert gemma.bytes(1024) == cache_bytes(62, 16, 128, 1024)  # the window is not 
 # Linear attention keeps a state of fixed size, but chapter 9's only adds to it. If a key comes
 # *again* with a new value, both values stay in. Could the new one replace the old?
 #
-# The **delta rule** (Widrow and Hoff, 1960; for linear attention Schlag et al., 2021) does this. It
-# first queries the state: what it answers to the new key, $k S$, is taken out, and the new value is
-# put in:
+# With the **delta rule** (Widrow and Hoff, 1960; for linear attention Schlag et al., 2021) it does.
+# What the state answers to the new key, $k S$, is taken out, and the new value $v$ is put in:
 #
 # $$S \leftarrow S + \beta\, k^\top (v - k S) .$$
 #
-# If $k$ has length 1 and $\beta = 1$, the state afterwards answers exactly $v$ to $k$. **Gated
-# DeltaNet** (Yang et al., 2025) also multiplies the state by a factor, its decay, before each step,
-# so that old pairs fade.
+# If $k$ has length 1 and $\beta = 1$, the new state answers exactly $v$ to $k$, because $k S + k
+# k^\top (v - k S) = v$. So that old pairs fade, **Gated DeltaNet** (Yang et al., 2025) also
+# multiplies the state by a factor, its decay, before each step.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws one step of the delta rule
 schematic("delta rule")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: one step as boxes and arrows. The key, (1, D), queries the state, (D, V), which answers
-# k S. This answer is subtracted from the value v, (1, V), the difference is multiplied by beta and
-# written under the key, and the product is added to the state. The new state has the same shape,
-# (D, V).*
+# *Figure: one step as boxes and arrows. The key, (1, D), queries the state, (D, V), which answers k
+# S. This answer is subtracted from the value v, (1, V), and the difference is multiplied by beta.
+# The key enters a second time: the difference is written under it, and the product is added to the
+# state. The new state has the same shape, (D, V).*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Where does the old state enter twice? Once it is queried, and once added to. What
@@ -799,8 +774,7 @@ schematic("delta rule")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The delta rule, token by token
-#
-# For n tokens, keys of D numbers and values of V numbers:
+# In code, for n tokens:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -815,11 +789,11 @@ def plain_delta_rule(queries, keys, values, beta, decay):  # (n, D), (n, D), (n,
 
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Let us do it by hand, with $\beta$ and the decay 1. The key $(1, 0)$ comes twice, with the values
-# 5 and 7. While a plain sum would end with 12, the state answers 5 and then 7. The third key,
-# $(0.6, 0.8)$, also has length 1, and it overlaps with the first. Its value is 2, but the state
-# already answers $0.6 \cdot 7 = 4.2$ to it, so $-2.2$ is written. The old key reads 0.6 of this:
-# asked once more, it gets $7 - 0.6 \cdot 2.2 = 5.68$.
+# By hand, with $\beta$ and the decay 1: the key $(1, 0)$ comes twice, with the values 5 and 7. A
+# plain sum would end with 12, but the state answers 5 and then 7. The third key, $(0.6, 0.8)$, also
+# has length 1 and overlaps with the first. Its value is 2, but the state already answers $0.6 \cdot
+# 7 = 4.2$ to it, so $-2.2$ is written. The old key reads 0.6 of this: asked once more, it gets $7 -
+# 0.6 \cdot 2.2 = 5.68$ instead of 7.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Writes 5 and then 7 under the same key, and 2 under one that overlaps with it
@@ -837,8 +811,8 @@ print(f"the first key once more: {(three_keys[0] @ state).item():.2f}")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The look-up game again
 #
-# In chapter 9's game, a state stores $n$ pairs of random keys and values, each of 16 numbers, and
-# each key is then asked for. A look-up succeeds if the right value is the nearest to the answer.
+# Does the rule also remember more? In chapter 9's game, a state stores $n$ pairs of random keys and
+# values, of 16 numbers each. A look-up of a key succeeds if its value is the nearest to the answer.
 #
 # **Predict.** With $\beta = 1$, does the delta rule find more of 8 pairs than plain sums, fewer, or
 # the same?
@@ -873,11 +847,10 @@ print("8 keys, each written once: the oldest and the newest", end="  ")
 print(*(f"{share[0]:9.0%}, {share[-1]:4.0%}" for share in by_age))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Fewer: 92% against 97%, although the rule's squared error is smaller. The oldest pairs suffer
-# (last row): because random keys overlap a little, each later step also takes away a part of what
-# they stored, as the third key did above. But where a key gets a *new* value, plain sums mix all of
-# its values. They find the latest one less and less often, 41% against 90%, and this is what the
-# rule is for.
+# Fewer: 92% against 97%, although the rule's squared error is smaller. Random keys overlap a
+# little, so each later step damages what the oldest stored (last row), as the third key did above.
+# But where a key gets *new* values, plain sums mix them all, and after eight writings find the
+# latest one in 41% of the cases, against 90%. This is what the rule is for.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks both findings with other draws
@@ -890,9 +863,9 @@ assert by_age[1][-1] == 1 and by_age[1][:3].mean() < by_age[1][-3:].mean()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **What it saves.** With $D = V = 128$, the state of a head has 16,384 numbers, as many as the keys
-# and values of 64 tokens. **What it costs.** Since a state of fixed size must lose something of a
-# long text, models mix: Kimi Linear (Kimi Team, 2025), whose decay is one for each number of a key,
-# and Qwen3-Next (Qwen Team, 2025) have about three layers of this kind for each layer of attention.
+# and values of 64 tokens. **What it costs.** A state of fixed size must lose something of a long
+# text, so models mix: Qwen3-Next (Qwen Team, 2025) and Kimi Linear (Kimi Team, 2025) have about
+# three layers with such states for each layer of attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. The vote splits the room, and 'more' wins. Let them explain the 'fewer': which pair
@@ -906,12 +879,12 @@ assert by_age[1][-1] == 1 and by_age[1][:3].mean() < by_age[1][-3:].mean()
 # query find the few keys that it needs?
 #
 # An **indexer** (DeepSeek-V3.2, 2025) scores all past tokens cheaply, and the attention then reads
-# only the best $k$ of them. It has several small heads of queries, a single key per token for all
-# of them, and no softmax and no values:
+# only the best $k$ of them. The indexer is cheap because it has only a few small heads of queries,
+# which share a single key per token, and neither a softmax nor values:
 #
 # $$I_{ts} = \sum_h w_{t,h}\, \mathrm{ReLU}\!\left(\frac{q_{t,h} \cdot k_s}{\sqrt d}\right)$$
 #
-# The weights $w_{t,h}$ come from the asking token $t$ as well.
+# The weights $w_{t,h}$ come from the asking token $t$.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws who feeds what in a layer with an indexer
@@ -930,7 +903,7 @@ schematic("indexer")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The indexer in code
 #
-# In the run below, a token has D = 64 numbers, and the indexer H = 2 heads of d = 8:
+# In the run below, a token has D = 64 numbers, the indexer H = 2 heads of d = 8:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -956,7 +929,7 @@ def best_keys(scores, k, causal=True):  # (*, n, n) -> bool (*, n, n): the best 
 
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# The result of `best_keys` is the attention's mask. With $k = n$ it is the causal mask, and the
+# The result of `best_keys` is the attention's mask. With $k = n$ it is the causal mask, so the
 # layer is plain attention.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -976,11 +949,10 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Training the indexer to follow the attention
 #
-# How does an indexer learn what to choose? A choice has no gradient, so the indexer learns to
-# **follow** the attention: the softmax of its scores should be near $p$, the mean of the heads'
-# weights. Its loss is the divergence $\sum_s p_s \ln (p_s / \mathrm{softmax}(I)_s)$, averaged over
-# the queries. DeepSeek first trains it in this way while the attention still reads all keys, and
-# only later lets it choose.
+# How does an indexer learn what to choose? Since a choice has no gradient, the indexer learns to
+# **follow** the attention, while the attention still reads all keys: the softmax of its scores
+# should be near $p$, the mean of the heads' weights. Its loss is the divergence $\sum_s p_s \ln
+# (p_s / \mathrm{softmax}(I)_s)$, averaged over the queries. Only later does DeepSeek let it choose.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -992,10 +964,10 @@ def follow_loss(scores, weights):  # (B, n, n), (B, H, n, n) -> ()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A teacher and its indexers
 #
-# The teacher is chapter 9's model, in which every token sees the whole text, later tokens as well.
-# Its texts have n = 32 tokens, in random order: 16 statements, each a letter with a digit, and 16
-# questions, each a letter without one. The teacher stays as it is, while an indexer for each of its
-# two layers learns from 100 batches to follow that layer's weights:
+# Our teacher is chapter 9's model, in which every token sees the whole text. In random order, a
+# text has 16 statements, each a letter with a digit, and 16 questions, each a letter without one: n
+# = 32 tokens. While the teacher stays as it is, an indexer for each of its two layers learns from
+# 100 batches to follow it:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Trains the teacher, then the two indexers by `follow_loss`
@@ -1043,24 +1015,24 @@ for name, choose in ways.items():
     print(f"{name:27}", *(f"{far[name, k]:5.0%} " for k in (4, 2, 1)))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Nearly all: a question has one right statement, and with 4 of 32 keys the indexer rarely misses
-# it. A window finds only what is near, so far away it guesses. The second row is only a yardstick,
-# because it needs all the attention's weights before it can choose.
+# Nearly all: a question has one right statement, which the indexer rarely misses with 4 of 32 keys,
+# while a window guesses about all that is far. (The attention's own choice, which needs all weights
+# first, is only a yardstick.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
 # Checks what the text says of this run
+assert 34_000 < 2048 * 128 * (512 + 64 + 512) / (64 * 128) < 36_000  # heads times numbers, of V3.2
 assert far["indexer", 4] > 0.95 and far["indexer", 1] < far["the attention's own weights", 1]
 assert max(far["a window of as many", k] for k in (4, 2, 1)) < 0.2
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In eight starts with 64 tokens and 300 batches (stored; `python -m
-# d2l_attention.experiments.indexed --starts 8 --keys 8 1`), 8 chosen keys answer 100% each time. A
-# single one answers 81 to 96%, or 95 to 99% if the attention's own weights choose it: in the worst
-# start the indexer, not the limit of one key, causes most errors. A window of 8 gives 9 to 11%.
+# d2l_attention.experiments.indexed --starts 8 --keys 8 1`), 8 chosen keys answer 100% each time,
+# and a single one 81 to 96%. How many keys a real text needs, this game does not say.
 #
-# **What it costs.** The indexer still scores *all* pairs, only cheaply. Any token may be chosen
-# later, so nothing is dropped from the cache, which even grows by the indexer's keys. And because a
-# question in this small task needs one right key, the run does not say how many a text needs.
+# **What it costs.** The indexer still scores *all* pairs. In DeepSeek-V3.2, where a query reads
+# 2,048 keys, this takes more products than the attention from about 35,000 tokens on. And since any
+# token may be chosen later, the cache keeps them all, and the indexer's keys as well.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Why does one link nearly suffice? Each question has one right statement.
@@ -1099,9 +1071,9 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # If every token must stay readable, take groups or latents. For long texts, give most layers
-# windows or states, and a few layers the whole text. If the reading itself takes too long, add an
-# indexer, which saves no memory. Which mixture keeps the quality, only trained models can show:
-# *What does it cost in quality?* reports some.
+# windows or states, and a few layers the whole text. If reading itself takes too long, add an
+# indexer, which saves no memory. Which mixture keeps the quality, only trained models can show
+# (*What does it cost in quality?*).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Which two lines stop growing, and what do they lose?
@@ -1109,19 +1081,17 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - One latent per token keeps the cache small, and with the brackets moved, the latent itself is
-#   the key of all heads.
-# - The weights of a softmax sum to one. In our game the idle head put them mostly on the first
-#   token, and a window that dropped this token hurt, little or much, in four of four starts. With a
+# - One latent per token keeps the cache small. In the absorbed form, it is the key of all heads.
+# - Since the weights of a softmax sum to one, the idle head of our game put them mostly on the
+#   first token. A window that dropped it hurt, little or much, in four of four starts; with a
 #   learned sink, three of four lost nothing.
-# - One global layer anywhere opens a path over the whole text; a few keep the cache small.
+# - A single global layer anywhere opens a path over the whole text, and a few keep the cache small.
 # - The delta rule replaces what a key said before. It found more of the rewritten keys than plain
-#   sums, and fewer of those written once.
-# - An indexer chooses keys by content. With 8 of 64 keys, nearly all of our far questions were
-#   answered. It still scores all pairs.
+#   sums did, but fewer of those written once.
+# - An indexer scores all pairs cheaply and chooses keys by content. With 4 of 32 keys, nearly all
+#   of our far questions were answered.
 #
-# **Next.** Much of this is easy to write almost right. Chapter 12 shows attention that was wrong
-# and passed its tests.
+# **Next.** Chapter 12 shows attention that was wrong and passed its tests.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Homework: exercises 11.1 to 11.3.
@@ -1129,19 +1099,18 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
 #
-# Write your answer into the cell and run it: `check` says what is right or what went wrong.
-# `hint("11.1")` gives one more hint each time, `solution("11.1")` the whole way.
+# Write your answer into the cell and run it: `check` says what went wrong. `hint("11.1")` gives a
+# hint, `solution("11.1")` the whole way.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **11.1** · by hand
 #
 # A decoder has 48 layers with 32 heads of 128 numbers each, and a number takes 2 bytes.
 #
-# - How many KiB does one token add to the cache in multi-head attention?
+# - How many KiB does a token add to the cache in multi-head attention?
 # - How many with a latent of 448 numbers and a rotary key of 64?
-# - Now another decoder with 48 layers, and 8 key-value heads of 128 numbers in each. 8 layers are
-#   global, the other 40 keep the latest 1,024 tokens. How many MiB is its cache after 16,384
-#   tokens?
+# - Another decoder has 48 layers with 8 key-value heads of 128 numbers. 8 layers are global, the
+#   others keep the latest 1,024 tokens. How many MiB is its cache after 16,384 tokens?
 #
 # Give three numbers, such as `(1, 2, 3)`. 1 KiB is 1,024 bytes, 1 MiB is 1,024 KiB.
 
@@ -1151,17 +1120,17 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **11.2** · complete a function
 #
-# Write a mask as a rule: a function of positions that is True where a query sees a key, here for a
-# cache that keeps the latest and the first tokens. A query sees a key that is not later than itself
-# and is one of the latest `window`, its own included, or one of the first `num_first`. `query` and
-# `key` are tensors of positions, of any shapes that broadcast.
+# Write the mask of a cache that keeps the latest and the first tokens, as a function of positions
+# that is True where a query sees a key. A visible key is not later than the query, and is one of
+# the latest `window`, the query's own included, or one of the first `num_first`. `query` and `key`
+# are tensors of positions, of shapes that broadcast.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **11.3** · derive, then complete a function
 #
 # The score of a token $x$ and a latent $c$, both rows, is $(x\, W_q^\top) \cdot (c\, W_{uk}^\top)$.
 # Find on paper the matrix $M$ with the same score $x\, M\, c^\top$. Then write it for all heads:
-# `W_q` (H, d, D) and `W_uk` (H, d, L) give `M` (H, D, L). Nothing is divided by a root.
+# `W_q` (H, d, D) and `W_uk` (H, d, L) give `M` (H, D, L), without a root.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
@@ -1171,13 +1140,11 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Compressed caches: fewer entries than tokens
 #
-# *2 minutes.* With an indexer, the cache still has an entry for each token. But far away, one entry
-# can stand for several tokens $t$, as a weighted mean of their vectors $c_t$ (DeepSeek-AI, 2026).
-# Each coordinate has softmax weights of its own, computed from the tokens and from their positions
-# in the entry.
-#
-# In DeepSeek-V4-Flash (2026), all heads of queries share one key of 512 numbers, which is at the
-# same time the value. Its 43 layers are of three kinds:
+# *2 minutes.* With an indexer, the cache still has an entry for each token. Could one entry serve
+# several tokens? Far away it can, as a weighted mean of their vectors, in which each coordinate has
+# softmax weights of its own (DeepSeek-AI, 2026). In DeepSeek-V4-Flash (2026), all heads of queries
+# share one key of 512 numbers, which is at the same time the value. Its 43 layers are of three
+# kinds:
 #
 # | layers | kept | read |
 # |---|---|---|
@@ -1197,8 +1164,8 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
     print(f"{name:12} a million tokens: {numbers * 1e6 * 2 / 1e9:6.1f} GB at two bytes per number")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **What it costs.** What is far can be read in mixtures only, and we have not measured how often a
-# text needs the single far token.
+# **What it costs.** What is far can be read in mixtures only. We have not measured how often a text
+# needs a single far token.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let them compute the 3,440 themselves. What is lost? The single far token, unless one
@@ -1207,12 +1174,12 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Who uses what, November 2026
 #
-# *2 minutes.* The table describes twelve models, from configurations in the version of the library
-# `transformers` that it names. Some are those of a published model, others the defaults of a class,
-# from which a published model may differ; the last column of `who_uses_what()` says which is which.
-# *Linear* layers keep a state, *chosen* ones have an indexer. *Keys* are the key-value heads of a
-# layer and their size, or the size of its latent and of the key beside it, which is rotary in all
-# but Kimi Linear. An indexer mostly adds 128 numbers per token and layer (257 in GLM-5.3-Flash).
+# *2 minutes.* The table describes twelve models, from configurations in the library `transformers`.
+# Some are those of a published model, others the defaults of a class, from which a published model
+# may differ; `who_uses_what()` says which is which. *Linear* layers keep a state, *chosen* ones
+# have an indexer. *Keys* gives the number of key-value heads and their size, or the sizes of the
+# latent and of the key beside it, which is rotary in all but Kimi Linear. An indexer mostly adds
+# 128 numbers per token and layer (257 in GLM-5.3-Flash).
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Shows what twelve models are made of, computed from the installed library
@@ -1237,10 +1204,10 @@ replace(table, columns=("model", "layers", "keys", "more", "cache"), rows=tuple(
 # key and the indexer's key in each layer: $61 \cdot (512 + 64 + 128) = 42{,}944$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Layers can also share a cache: cross-layer attention (Brandon et al., 2024) computes keys and
-# values in every second layer only, and the next layer reads the same ones. In Mistral Large 4,
-# according to colibri's page on it, some layers read the latent of a layer before them, and others
-# keep no rotary key, so that its cache is smaller than its columns suggest.
+# Layers can also share a cache: in cross-layer attention (Brandon et al., 2024), every second layer
+# reads the keys and values of the layer before it. In Mistral Large 4, according to colibri's page
+# on it, some layers read the latent of an earlier layer, and others keep no rotary key, so its
+# cache is smaller than its columns suggest.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the rows by hand, and four others
@@ -1281,10 +1248,10 @@ assert told["LFM3"][1] == "13 convolution, 6 full, 5 window"
 # One minute. Who compares, and with what? Each report is from the makers of a model.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### A sink to turn
+# ### A sink well above the best score silences the head
 #
-# *1 minute.* Three scores are 0, the best one and the sink are yours. With a best score of 6, how
-# high must the sink be before the head falls silent?
+# *3 minutes.* Three scores are 0, the best one and the sink are yours. With a best score of 6, how
+# far above 6 must the sink be for weights below 0.1 in all?
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Shows the view: weights of four keys and a sink
@@ -1294,7 +1261,9 @@ def draw_sink(figure, best=6.0, sink=5.0):
     weights = torch.tensor([0.0, best, 0.0, 0.0, sink]).softmax(dim=0)
     ax = figure.subplots()
     ax.bar(range(5), weights, color=4 * [WEIGHT] + [RULE])
-    ax.set(ylim=(0, 1), ylabel="weight", title=f"the keys get {weights[:4].sum():.2f} in all")
+    ax.set(
+        ylim=(0, 1), ylabel="weight", title=f"The sink leaves {weights[:4].sum():.2f} for the keys"
+    )
     ax.set_xticks(range(5), ["key 0", "best key", "key 2", "key 3", "sink"])
 
 
@@ -1306,18 +1275,49 @@ explore(draw_sink, figsize=(6.5, 3.8), alt=alt, best=(-2.0, 10.0, 0.5), sink=(-4
 # of 6 and a sink of 0 the best key has 0.99. At a sink of 6 the best key and the sink have half
 # each, and at 12 the sink has nearly everything.*
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# In code, the sink is one score more, whose weight is cut off after the softmax:
+
+
+# %% slideshow={"slide_type": "skip"} tags=["build"]
+def plain_sink_attention(q, k, v, z):  # (B, H, n, d) three times, (H,) -> (B, H, n, d); causal
+    scores = q @ k.mT / math.sqrt(q.shape[-1])  # (B, H, n, n)
+    scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
+    sinks = z[:, None, None].expand(*scores.shape[:-1], 1)  # (B, H, n, 1): one score more
+    return torch.cat([scores, sinks], dim=-1).softmax(dim=-1)[..., :-1] @ v  # without a value
+
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the package's sink against the page, and that it is plain attention where it is -inf
+torch.manual_seed(0)
+q, k, v = torch.randn(3, 2, 3, 5, 7)
+layer = SinkAttention(3, 0.0)
+with torch.no_grad():
+    layer.sinks.copy_(torch.tensor([0.5, -1.0, 2.0]))
+page = plain_sink_attention(q, k, v, layer.sinks)
+torch.testing.assert_close(layer(q, k, v, is_causal=True), page)
+with torch.no_grad():
+    layer.sinks.fill_(-math.inf)
+torch.testing.assert_close(layer(q, k, v), dot_product_attention(q, k, v))
+silent = torch.tensor([-10.0] * 4 + [0.0]).softmax(dim=0)[:4].sum()
+assert f"{silent:.4f}" == "0.0002"
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# A **gate** is another way to be silent: in Qwen3-Next (Qwen Team, 2025) it multiplies a head's
+# output by $\sigma(x\, W_g^\top)$ of the asking token $x$ (Qiu et al., 2025).
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The delta rule, all tokens at once
 #
-# *3 minutes.* In a layer, $\beta$ and the decay come from the token by two small matrices, and so
-# does a gate on the output; `GatedDeltaNet` in the package is such a layer. Its loop over tokens
-# would be slow to train, but the steps can be solved together. Token $t$ writes $u_t = \beta_t
-# (v_t - k_t S)$ under its key. Without fading, the state before it is $S = \sum_{j<t} k_j^\top
-# u_j$. If we insert this into $u_t$ and bring the sum to the left, we get
+# *2 minutes.* A loop over tokens is slow to train. Can the steps be solved together? Token $t$
+# writes $u_t = \beta_t (v_t - k_t S)$ under its key. Without fading, the state before it is $S =
+# \sum_{j<t} k_j^\top u_j$. If we insert this into $u_t$ and bring the sum to the left, we get
 #
 # $$u_t + \beta_t \sum_{j < t} (k_t \cdot k_j)\, u_j = \beta_t v_t ,$$
 #
-# a triangular system of $n$ equations (Yang et al., 2024). Models solve it chunk by chunk.
+# a triangular system of $n$ equations (Yang et al., 2024), which models solve chunk by chunk. (In a
+# whole layer, such as the package's `GatedDeltaNet`, each token also determines its own $\beta$,
+# its decay and a gate on the output.)
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -1340,32 +1340,13 @@ at_once = plain_delta_at_once(queries, keys, values, beta)
 print("one by one equals at once:", torch.allclose(one_by_one, at_once, atol=1e-4))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The cost of an indexer
-#
-# *1 minute.* In DeepSeek-V3.2 (2025) the indexer has 64 heads of 128 numbers, in 8 bits, for all
-# pairs. The attention multiplies $512 + 64 + 512$ numbers in each of 128 heads, but only for the
-# chosen 2,048. For one query, both do equally many products at
-
-# %% slideshow={"slide_type": "fragment"}
-print(f"{2048 * 128 * (512 + 64 + 512) / (64 * 128):,.0f} tokens")
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# On longer texts most products are the indexer's. It pays, therefore, if several layers **share**
-# one choice: in GLM-5.2, as llama.cpp runs it, 57 of 78 layers take that of a layer before them.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Which cost does an indexer cut, and which not? The links of the attention, not the
-# cache.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Chosen blocks
+# ### Chosen blocks: a mean hides the best key
 #
 # *2 minutes.* An indexer can also choose whole blocks: MiniMax-M3 reads 16 blocks of 128 tokens,
-# the query's own and those with the best keys (TensorRT-LLM's page on it). A cheaper choice scores
-# each block by the product of the query with the *mean* of its keys, and reads the best ones
-# beside the query's own. This is MoBA, the mixture of block attention (Lu et al., 2025). For
-# example, let the query be $(1, 0)$. Block 0 has the keys $(1, 0)$ and three times $(-1, 0)$, block
-# 1 four times $(0.1, 0)$:
+# the query's own and those with the best keys (TensorRT-LLM's page on it). MoBA, the mixture of
+# block attention (Lu et al., 2025), chooses more cheaply: it scores each block by the product of
+# the query with the *mean* of its keys. What can a mean hide? Let the query be $(1, 0)$. Block 0
+# has the keys $(1, 0)$ and three times $(-1, 0)$, block 1 four times $(0.1, 0)$:
 
 # %% slideshow={"slide_type": "fragment"}
 blocks = torch.tensor([[[1.0, 0]] + [[-1.0, 0]] * 3, [[0.1, 0]] * 4])  # (2 blocks, 4 keys, 2)
@@ -1373,10 +1354,10 @@ means = blocks.mean(dim=1)  # (2, 2)
 print("chosen block:", (means @ torch.tensor([1.0, 0.0])).argmax().item())
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The best key is in block 0, but the three opposite keys of this block outvote it: the mean is
-# $(-0.5, 0)$. In the indexer's game with 64 tokens, the own block of 4 and the best other one
-# answer only 55 to 58% of far questions in eight starts. This rule, unlike the indexers, was not
-# trained.
+# The best key is in block 0, but the three opposite keys of its block outvote it: the mean is
+# $(-0.5, 0)$. In the indexer's game with 64 tokens, the query's own block of 4 and the best other
+# one answer only 55 to 58% of far questions in eight starts (this rule, unlike the indexers, was
+# not trained).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The needle on the board, before the cell runs, with means.
@@ -1384,9 +1365,9 @@ print("chosen block:", (means @ torch.tensor([1.0, 0.0])).argmax().item())
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### FlexAttention: a mask as a rule
 #
-# *5 minutes.* A mask of shape $(n, n)$ saves nothing: the kernel computes every score and then
-# hides it (chapter 9). PyTorch's **FlexAttention** (Dong et al., 2024) takes the **rule** that
-# defines the mask instead, a function of the positions of a query and a key:
+# *5 minutes.* A mask of shape $(n, n)$ saves nothing, because the kernel computes every score and
+# then hides it (chapter 9). PyTorch's **FlexAttention** (Dong et al., 2024) takes a **rule**
+# instead of a mask, a function of the positions of a query and a key:
 
 
 # %% slideshow={"slide_type": "-"}
@@ -1422,12 +1403,12 @@ assert torch.equal(sliding_window_mask(1024, window=127) & causal_mask(1024), vi
 # The 8 on the diagonal are needed, and the 7 below them, because the first queries of a block look
 # into the block before.
 #
-# `torch.compile` turns the rule into a kernel. For 4,096 tokens and a window of 128 keys before and
-# 128 after the query's own, it took 0.15 of the time of the fused kernel without a mask. Our
-# window, written for windows, took 0.25, and a dense mask 2.0 (stored figures of `python -m
-# tests.benchmarks.flex`, one head of 64 numbers, forward only, on one thread of the authors' CPU).
-# **What it costs:** the first call compiles, which takes seconds; there is no backward pass on the
-# CPU, so training needs a GPU; and without `torch.compile`, the whole matrix of scores is made.
+# `torch.compile` turns the rule into a kernel. The first call compiles, which takes seconds; there
+# is no backward pass on the CPU, so training needs a GPU; and without `torch.compile`, the whole
+# matrix of scores is made. For 4,096 tokens and a window of 128 keys before and 128 after the
+# query's own, the kernel took 0.15 of the time of the fused kernel without a mask, where a dense
+# mask took 2.0 (stored figures of `python -m tests.benchmarks.flex`, one head of 64 numbers,
+# forward only, on one thread of the authors' CPU).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask for the blocks before the cell runs: most count the diagonal only, 8, and forget that a query
@@ -1444,13 +1425,13 @@ assert torch.equal(sliding_window_mask(1024, window=127) & causal_mask(1024), vi
 # - A **larger base** slows all pairs but the first (Xiong et al., 2023; theirs is 500,000).
 # - **Interpolation** slows all pairs: with $f = 4$, a distance of 4 rotates them as 1 did (Chen et
 #   al., 2023).
-# - **YaRN's speeds** interpolate the pairs that hardly turned round in training, and keep the fast
-#   ones, which have shown all their angles (Peng et al., 2023).
+# - **YaRN's speeds** interpolate only the pairs that hardly turned round in training (Peng et al.,
+#   2023).
 #
-# In chapter 7's two games, *three back* means to name the letter three positions before, and *last
-# capital* to name the latest capital. For each game, a reader with one attention layer (four heads
-# of 8 numbers) is trained for 200 steps on 16 letters, from one start. Then its speeds are
-# exchanged, with $f = 4$. A guess is right in one of eight.
+# Chapter 7's two games ask for the letter three positions back (*three back*), and for the latest
+# capital (*last capital*). For each, a reader with one attention layer (four heads of 8 numbers) is
+# trained for 200 steps on 16 letters, from one start. Then its speeds are exchanged, with $f = 4$.
+# A guess is right in one of eight.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -1586,12 +1567,11 @@ assert right_answers(reader, three_back)[3:].mean() < 0.35  # the paper's limits
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Only interpolation loses *three back* at once. The head has learned which rotation belongs to a
-# distance of 3, and with speeds four times slower it finds this rotation at a distance of 12. The
-# other ways leave the fastest pair as it was, YaRN only because its upper limit is 2.5 turns here:
-# with the paper's 1 and 32 turns, it slows every pair and fails like interpolation. For *last
-# capital*, which asks roughly how recent something is, interpolation does well. One toy run cannot
-# tell which way is best for a large model, and some published models are trained again at the new
-# length.
+# distance of 3, and with speeds four times slower it finds this rotation at a distance of 12. A
+# larger base never touches the fastest pair. YaRN spares it because we lowered its limit to 2.5
+# turns; with the paper's 1 and 32 turns, it fails like interpolation. For *last capital*, which
+# asks roughly how recent something is, interpolation does well. One toy run cannot tell which way
+# is best for a large model.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Which way touches pair 0, the fastest? Only interpolation. From that the room can say who fails at
@@ -1638,10 +1618,10 @@ assert right_answers(reader, three_back)[3:].mean() < 0.35  # the paper's limits
 # **11.7** · write the test
 #
 # Your test takes a function `choose(queries, keys)`, which chooses blocks by their means, as in
-# *Chosen blocks*, for all queries, and returns the mask: n tokens, a multiple of 4, in blocks of 4.
-# Each query sees the tokens of its own block up to itself, and some earlier blocks. The test
-# returns silently where neither the mask nor the choice knows the future. It raises an
-# `AssertionError` for each of four broken ones:
+# *Chosen blocks: a mean hides the best key*, for all queries, and returns the mask: n tokens, a
+# multiple of 4, in blocks of 4. Each query sees the tokens of its own block up to itself, and some
+# earlier blocks. The test returns silently where neither the mask nor the choice knows the future.
+# It raises an `AssertionError` for each of four broken ones:
 #
 # - all of the own block is visible;
 # - the own block competes with the others, by a mean that holds later keys;
@@ -1697,7 +1677,7 @@ assert right_answers(reader, three_back)[3:].mean() < 0.35  # the paper's limits
 #   arXiv:2405.12981.
 # - Of models in the installed library: colibri, *Mistral-Large-4*, 2026, docs/mistral-large4.md on
 #   github.com/JustVugg/colibri (which layers share a latent); TensorRT-LLM's page on MiniMax-M3,
-#   2026 (which layers choose blocks); the code of llama.cpp for GLM-5.2, 2026.
+#   2026 (which layers choose blocks).
 # - T. Ye et al., *Differential Transformer*, 2024, arXiv:2410.05258.
 # - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, section 11.5.
 #   [d2l.ai](https://d2l.ai)

@@ -62,7 +62,7 @@ SAME_QUERIES = "Your queries are the same in all calls. Let their future differ,
 
 write_the_test = Exercise(
     **heading("11.7", "A choice that knows the future", "hard", minutes=25),
-    section="Chosen blocks",
+    section="Chosen blocks: a mean hides the best key",
     hints=[
         "Two things can leak: the mask may show a later key, and the choice of earlier blocks may "
         "depend on what comes later.",

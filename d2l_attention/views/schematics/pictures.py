@@ -243,20 +243,21 @@ def transformer() -> Diagram:
 
 def latent_attention() -> Diagram:
     """Boxes and arrows from left to right. A token x, (B, n, D), goes through W_q to the queries,
-    through W_down to the latent c, (B, n, L), and through W_kr and a rotation by its position to
-    the rotary key, (B, n, R). The latent goes through W_uk and W_uv, which give the keys and values
-    of every head. Each head attends with queries, keys, values and the rotary key. Latent and
-    rotary key are what the cache keeps.
+    of which one part is rotated by its position, through W_down to the latent c, (B, n, L), and
+    through W_kr and a rotation to the rotary key, (B, n, R). The latent goes through W_uk and W_uv,
+    which give the keys and values of every head. Each head attends with queries, keys, values and
+    the rotary key. A frame around latent and rotary key says that the cache keeps them.
     """
-    d = Diagram("Latent and rotary key are kept; keys and values come from the latent", 10, 4.0)
-    token = d.box("token x\n(B, n, D)", 0.75, 2.0, 1.1, 3.1, kind=TENSOR)
-    to_q = d.box("$W_q$", 2.45, 3.15, 1.0, kind=LEARNED)
-    down = d.box("$W_{down}$", 2.45, 2.0, 1.0, kind=LEARNED)
-    to_kr = d.box("$W_{kr}$, rotate", 2.45, 0.8, 1.5, kind=LEARNED)
-    latent = d.box("latent c\n(B, n, L)", 4.55, 2.0, 1.4, kind=TENSOR)
-    rotary_key = d.box("rotary key\n(B, n, R)", 4.55, 0.8, 1.4, kind=TENSOR)
-    up = d.box("$W_{uk}$, $W_{uv}$", 6.45, 2.0, 1.4, kind=LEARNED)
-    attend = d.box("attend\nin each\nhead", 9.15, 2.0, 1.2, 3.1)
+    d = Diagram("Latent and rotary key are kept; keys and values come from the latent", 10, 4.45)
+    token = d.box("token x\n(B, n, D)", 0.75, 2.25, 1.1, 3.2, kind=TENSOR)
+    to_q = d.box("$W_q$, rotate\none part", 2.45, 3.4, 1.5, kind=LEARNED)
+    down = d.box("$W_{down}$", 2.45, 2.3, 1.0, kind=LEARNED)
+    to_kr = d.box("$W_{kr}$, rotate", 2.45, 1.25, 1.5, kind=LEARNED)
+    latent = d.box("latent c\n(B, n, L)", 4.6, 2.3, 1.4, kind=TENSOR)
+    rotary_key = d.box("rotary key\n(B, n, R)", 4.6, 1.25, 1.4, kind=TENSOR)
+    d.frame("the cache", 3.7, 0.42, 5.5, 2.83)
+    up = d.box("$W_{uk}$, $W_{uv}$", 6.5, 2.3, 1.4, kind=LEARNED)
+    attend = d.box("attend\nin each\nhead", 9.15, 2.25, 1.2, 3.2)
     for step in (to_q, down, to_kr):
         d.arrow(token, step)
     for start, end in ((down, latent), (to_kr, rotary_key), (latent, up), (rotary_key, attend)):
@@ -291,23 +292,24 @@ def absorbed_matrix() -> Diagram:
 
 def delta_rule() -> Diagram:
     """One step as boxes and arrows. The key, (1, D), queries the state, (D, V), which answers k S.
-    This answer is subtracted from the value v, (1, V), the difference is multiplied by beta and
-    written under the key, and the product is added to the state. The new state has the same
-    shape, (D, V).
+    This answer is subtracted from the value v, (1, V), and the difference is multiplied by beta.
+    The key enters a second time: the difference is written under it, and the product is added to
+    the state. The new state has the same shape, (D, V).
     """
-    d = Diagram("The rule writes only what the state does not yet answer", 10, 3.7)
-    state = d.box("state S\n(D, V)", 0.85, 2.85, 1.2, kind=TENSOR)
-    key = d.box("key k\n(1, D)", 0.85, 1.8, 1.2, kind=TENSOR)
-    query_it = d.box("query\nk S", 2.75, 1.8, 1.2)
-    value = d.box("value v\n(1, V)", 2.75, 0.75, 1.2, kind=TENSOR)
-    differ = d.box("difference\nv \u2212 k S", 5.0, 1.8, 1.5)
-    write = d.box("write it\nunder k", 7.05, 1.8, 1.3)
-    plus = d.box("add", 7.05, 2.85, 1.0)
-    result = d.box("new state\n(D, V)", 9.1, 2.85, 1.4, kind=TENSOR)
+    d = Diagram("The rule writes only what the state does not yet answer", 10, 4.3)
+    state = d.box("state S\n(D, V)", 0.85, 3.4, 1.2, kind=TENSOR)
+    key = d.box("key k\n(1, D)", 0.85, 1.6, 1.2, 2.2, kind=TENSOR)
+    query_it = d.box("query\nk S", 2.75, 2.3, 1.2)
+    value = d.box("value v\n(1, V)", 5.0, 1.25, 1.5, kind=TENSOR)
+    differ = d.box("difference\nv \u2212 k S", 5.0, 2.3, 1.5)
+    write = d.box("write it\nunder k", 7.05, 2.3, 1.3)
+    plus = d.box("add", 7.05, 3.4, 1.0)
+    result = d.box("new state\n(D, V)", 9.1, 3.4, 1.4, kind=TENSOR)
     d.arrow(state, plus)
-    d.arrow(d.branch(2.75, 2.85), query_it)
+    d.arrow(d.branch(2.75, 3.4), query_it)
     for start, end in ((key, query_it), (query_it, differ), (value, differ)):
         d.arrow(start, end)
+    d.arrow(key, write, y=0.7)
     d.arrow(differ, write, "\u03b2")
     d.arrow(write, plus)
     d.arrow(plus, result)
