@@ -9,8 +9,8 @@
 # - choose a form from measured times and from what trained models can look up.
 #
 # Core path: 70 to 105 minutes, in two sittings. Going further: 25. Exercises: 92. A good place to
-# stop is after *Swin: windows in a grid*. Builds on chapters 3 to 8. *Dive into Deep Learning*
-# (D2L) keeps to plain attention in its chapter 11.
+# stop is after *Swin: windows in a grid*. Builds on chapters 3, 4 and 6 to 8. *Dive into Deep
+# Learning* (D2L) keeps to plain attention in its chapter 11.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 47 minutes, for two lectures of 45: 24 for the first, up to *Swin: windows in a grid*, and 23 for

@@ -811,8 +811,9 @@ print(f"the first key once more: {(three_keys[0] @ state).item():.2f}")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The look-up game again
 #
-# Does the rule also remember more? In chapter 9's game, a state stores $n$ pairs of random keys and
-# values, of 16 numbers each. A look-up of a key succeeds if its value is the nearest to the answer.
+# Does the rule also remember more? In a game like that of chapter 9, a state stores $n$ pairs of
+# random keys and values, of 16 numbers each. A look-up of a key succeeds if its value is the
+# nearest to the answer.
 #
 # **Predict.** With $\beta = 1$, does the delta rule find more of 8 pairs than plain sums, fewer, or
 # the same?
