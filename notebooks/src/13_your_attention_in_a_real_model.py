@@ -711,8 +711,8 @@ for head in range(4):
 # It is head 2, the previous-token head. Without head 2, the weights of layer 2 on the token after
 # the copy fall, although nobody touched that layer. With output 0, about as many answers are right
 # as with one layer. With queries 0 the head still averages all tokens so far, so a trace of the
-# mark may survive. The other heads are our control. Only head 3, which brought half of the question
-# in the picture of shares, is clearly needed, though much less.
+# mark may survive. The other heads are our control. Only head 3, which brought the largest share
+# in the picture above, is clearly needed, though much less.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask which of the two is 'without the head'. Neither: a mean is a wrong message, and
@@ -778,8 +778,8 @@ for name, which in {"queries": [0], "keys": [1], "values": [2], "keys and querie
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Damaged queries or values cost little, while damaged keys cost more than half of the answers, as
 # the story says. But two in five answers survive, until the queries are damaged as well. The silent
-# head writes nothing, so what the damaged queries lack is its mark. Without damage, then, the mark
-# in the *query* must find something in the keys.
+# head writes nothing, so what the damaged queries lack is its mark. If only the keys are damaged,
+# the mark in the *query* must still find something in these keys.
 #
 # What could it find? Head 1 looks most of all two tokens back, so the key of `v` holds a mark of
 # `D` as well. When layer 2 reads `i` at position 9, head 2 has written that `D` came before. If
@@ -842,8 +842,8 @@ print(*(f"{name} {value}" for name, value, _ in minilm["told"][:4]), size, sep="
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # These figures are stored. With the model's folder in the variable `D2L_ATTENTION_MODEL`, the cells
-# measure the model with your `my_attention`. Where to get it, says
-# `python -m d2l_attention.real_models.published --help`.
+# measure the model with your `my_attention`.
+# `python -m d2l_attention.real_models.published --help` says where to get the model.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. 72 heads, and nobody looks at 72 maps for every sentence: the scores do.
