@@ -214,7 +214,7 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # heads of layer 2 look at the token after the earlier copy. In the first half there is no copy to
 # find, and no prediction there counts in the loss. Here are two of the maps with their letters:
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input", "nbval-ignore-output"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
 # Draws one head of each layer with its letters
 figure, axes = plt.subplots(1, 2, figsize=(11.5, 5.2))
 best = [
@@ -488,7 +488,7 @@ with torch.no_grad(), use_attention(two, sees, layers=[1]):
 torch.testing.assert_close(shares.sum(), seen[0], atol=1e-3, rtol=0)
 print(f"the model's own score: {seen[0]:.1f}")
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input", "nbval-ignore-output"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
 # Draws the 36 shares of the score
 figure, ax = plt.subplots(figsize=(9.5, 5.2))
 names = ["embedding", *(f"head {head + 1}" for head in range(4)), "feed-forward"]
@@ -785,7 +785,7 @@ for name, which in {"queries": [0], "keys": [1], "values": [2], "keys and querie
 # `D` as well. When layer 2 reads `i` at position 9, head 2 has written that `D` came before. If
 # these two marks find each other, keys without heads 1 and 2 should lose the remaining answers.
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
 for other in range(4):
     if other != back:
         print(f"keys without head {other + 1}: {right_with([1], other):.0%} right, ", end="")
