@@ -58,7 +58,7 @@ CUT = "[..., : keys.shape[2]]"
 
 write_sinks = Exercise(
     **authoring.heading("13.2", "A softmax that keeps something back", "medium", minutes=12),
-    section="Softcap, bias and sinks",
+    section="Other architectures",
     hints=[
         "A sink is one more score of each row. It takes a share of the softmax, and this share "
         "meets no value.",
