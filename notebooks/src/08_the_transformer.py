@@ -1709,7 +1709,9 @@ for _ in range(5):
     print(*tgt_vocab.to_tokens(said[0, 1:]))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# After 300 steps it writes French, and makes few mistakes, but it cannot know what we want to say.
+# In the run stored here, most words fit their neighbours, but words further apart may not, such as
+# *un parapluie* and *les*. And no English says what should be written.
+#
 # Beside the first GPT (2018) it lacks size, 12 blocks with 768 numbers per token, and the thousands
 # of books that GPT was trained on. A third family, such as BERT (2018), has encoder blocks only and
 # is trained to fill in hidden words.
