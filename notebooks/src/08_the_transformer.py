@@ -809,7 +809,8 @@ class PlainDecoderBlock(nn.Module):
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The translator in code
-#
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Around the blocks, `reading` and `writing`, we need only a vector for each word, `embed`, and the
 # box *linear*, `dense`:
 
@@ -842,20 +843,20 @@ class OurTranslator(nn.Module):
         return self.decoder(so_far, self.encoder(source, lens), lens)
 
 
-ours = OurTranslator()
-
-
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Read `OurTranslator` aloud: it is the picture. Ask where the words meet each other:
 # in the attentions of the blocks, and nowhere else.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# So far the numbers of `ours` are random. The folded cell copies the trained translator's into it,
-# part by part.
+# So far its numbers are random. The folded cell copies the trained translator's into it.
+
+# %% slideshow={"slide_type": "skip"}
+ours = OurTranslator()
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Copies the trained numbers: each name within a part, and each shape, must fit
 lens = torch.tensor([4])
+ours.eval()
 pairs = [
     (ours.english, trained.encoder.embedding),
     (ours.french, trained.decoder.embedding),
@@ -1700,7 +1701,7 @@ run = train(gpt, corpus.train, src_vocab, tgt_vocab, steps=300, lr=0.006, seed=0
 # To let it write, we draw each word with its probability, because the best one would always give
 # the same sentence.
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
 for _ in range(5):
     said = torch.tensor([[bos]])
     while said.shape[1] < 20 and said[0, -1] != eos:
