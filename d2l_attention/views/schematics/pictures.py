@@ -165,48 +165,23 @@ def multi_head() -> Diagram:
     return d
 
 
-def encoder_block() -> Diagram:
-    """A straight line leads from X (B, n, D) through two boxes named 'add & norm' to the output
-    (B, n, D). Before the first box, three arrows lead from the line down to multi-head attention:
-    queries, keys and values. Its answer (B, n, D) goes up to the box, where it is added to what
-    the line brings, the residual. Before the second box, an arrow leads down to the FFN, which
-    works on each token, and its answer (B, n, D) goes up to the box.
-    """
-    d = Diagram("Each sublayer's answer is added to its input; the shape stays", 10, 3.7)
-    X = d.box("X\n(B, n, D)", 0.7, 2.6, 1.1, kind=TENSOR)
-    attention = d.box("multi-head\nattention", 2.65, 1.0, 2.3, kind=LEARNED)
-    norm1 = d.box("add &\nnorm", 4.7, 2.6, 1.0, kind=LEARNED)
-    ffn = d.box("FFN on\neach token", 6.15, 1.0, 1.4, kind=LEARNED)
-    norm2 = d.box("add &\nnorm", 7.6, 2.6, 1.0, kind=LEARNED)
-    output = d.box("output\n(B, n, D)", 9.3, 2.6, 1.1, kind=TENSOR)
-    d.arrow(X, norm1, "residual")
-    for x, name in ((1.75, "queries"), (2.65, "keys"), (3.55, "values")):
-        d.arrow(d.branch(x, 2.6), attention, name)
-    d.arrow(attention, norm1, "(B, n, D)")
-    d.arrow(norm1, norm2, "residual")
-    d.arrow(d.branch(6.15, 2.6), ffn)
-    d.arrow(ffn, norm2, "(B, n, D)")
-    d.arrow(norm2, output)
-    return d
-
-
 def transformer() -> Diagram:
-    """Two rows of boxes. Above, the English tokens (B, S) become vectors with positions, and a
-    straight line leads from these through two 'add & norm' to the English vectors (B, S, D). Self-
-    attention and FFN read the line and give their answers to these boxes. Below, the French so far
-    (B, T) becomes vectors as well, and a line leads through three 'add & norm' and a linear layer
-    to the scores of words. Causal self-attention, cross-attention and FFN read it. The English
-    vectors lead down to the cross-attention as keys and values. A frame around each row of
-    sublayers says that this block is there twice.
+    """Two rows of boxes. Above, the English tokens 'he sees her <eos>' become vectors with
+    positions, and a straight line leads from these through two 'add & norm' to the English vectors
+    (4, 64). Self-attention and FFN read the line and give their answers to these boxes. Below, the
+    French so far, '<bos> il la voit', becomes vectors as well, and a line leads through three 'add
+    & norm' and a linear layer to the scores (4, 442), and to 'il la voit <eos>'. Causal self-
+    attention, cross-attention and FFN read it. The English vectors lead down to the cross-attention
+    as keys and values. A frame around each row of sublayers says that this block is there twice.
     """
-    d = Diagram("Two residual lines, which meet only in the cross-attention", 10.9, 7.2)
+    d = Diagram("Two residual streams, which meet only in the cross-attention", 10.9, 7.2)
     top, line, above, low = 6.1, 4.95, 2.5, 1.35  # sublayers and line, of encoder and decoder
-    tokens = d.box("English\n(B, S)", 0.65, line, 1.1, kind=TENSOR)
+    tokens = d.box("he sees\nher <eos>", 0.65, line, 1.2, kind=TENSOR)
     given = d.box("vectors +\npositions", 2.0, line, 1.2, kind=LEARNED)
     attend = d.box("self-\nattention", 3.8, top, 1.2, kind=LEARNED)
     norm1, norm2 = (d.box("add &\nnorm", x, line, 0.8, kind=LEARNED) for x in (4.9, 7.1))
     ffn = d.box("FFN", 6.2, top, 0.9, kind=LEARNED)
-    output = d.box("English vectors\n(B, S, D)", 6.35, 3.65, 1.9, kind=TENSOR)
+    output = d.box("English vectors\n(4, 64)", 6.35, 3.65, 1.9, kind=TENSOR)
     for left, right in ((tokens, given), (norm1, norm2)):
         d.arrow(left, right)
     d.arrow(given, norm1)
@@ -218,14 +193,14 @@ def transformer() -> Diagram:
     d.arrow(norm2, output, x=7.1)
     d.frame("encoder block, twice", 2.85, 4.2, 7.7, 6.6)
 
-    written = d.box("French so\nfar (B, T)", 0.65, low, 1.1, kind=TENSOR)
+    written = d.box("<bos> il\nla voit", 0.65, low, 1.2, kind=TENSOR)
     placed = d.box("vectors +\npositions", 2.0, low, 1.2, kind=LEARNED)
     causal = d.box("causal self-\nattention", 3.65, above, 1.4, kind=LEARNED)
     cross = d.box("cross-\nattention", 5.9, above, 1.2, kind=LEARNED)
     each = d.box("FFN", 8.0, above, 0.9, kind=LEARNED)
     norms = [d.box("add &\nnorm", x, low, 0.8, kind=LEARNED) for x in (4.8, 6.95, 8.9)]
     dense = d.box("linear", 10.2, low, 0.8, kind=LEARNED)
-    scores = d.box("scores\nof words", 10.2, above, 1.1, kind=TENSOR)
+    scores = d.box("scores\n(4, 442)", 10.2, above, 1.1, kind=TENSOR)
     for left, right in pairwise((written, placed, *norms, dense)):
         d.arrow(left, right)
     for x, name in ((3.25, "q"), (3.65, "k"), (4.05, "v")):
@@ -237,6 +212,7 @@ def transformer() -> Diagram:
     d.arrow(output, cross, "k", x=5.6)
     d.arrow(output, cross, "v", x=6.2)
     d.arrow(dense, scores)
+    d.arrow(scores, d.box("il la voit\n<eos>", 10.2, 3.65, 1.1, kind=TENSOR))
     d.frame("decoder block, twice", 2.85, 0.6, 9.45, 2.98)
     return d
 
@@ -344,7 +320,6 @@ PICTURES = {
     "one-vector decoder": one_vector_decoder,
     "Bahdanau decoder": bahdanau_decoder,
     "multi-head": multi_head,
-    "encoder block": encoder_block,
     "Transformer": transformer,
     "latent attention": latent_attention,
     "absorbed matrix": absorbed_matrix,
