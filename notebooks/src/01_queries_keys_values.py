@@ -147,7 +147,7 @@ print("where you are: ", dictionary.get((2, 1)))
 # $$a_j = -\tfrac12 \lVert q - k_j\rVert^2$$
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The half only sets how fast the weights will fade with the distance. In the code's comments, Q and
+# (The half only sets a scale; it matters once scores become weights.) In the code's comments, Q and
 # K count queries and keys, while D and V are the sizes of a key and a value. `None` adds an axis:
 # (1, 1, 2) minus (4, 2) is (1, 4, 2), so every query meets every key.
 
@@ -326,9 +326,9 @@ explore(
 # in the tint between the four winds.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# No: there Harbour, Hill and Lake have the same score, so each keeps a third at low $T$. At
-# $T = 100$ the wind is near the average wherever you walk. It never leaves the tint, and 'Four
-# kinds of weights' says why.
+# No: there Harbour, Hill and Lake have the same score, so each keeps a third at low $T$. At $T =
+# 100$ the wind is near the average wherever you walk. It never leaves the shaded area on the right,
+# and 'Four kinds of weights' says why.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan; two minutes. Vote before you walk. Expect 'yes, one', because one took everything
@@ -500,7 +500,8 @@ plt.show()
 print((word_queries @ word_keys.T).tolist())  # a row for each query: cats, drink, milk
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# For *drink*, the second row, they rank the keys as distance does. (Chapter 3 compares the two.)
+# For *drink*, the second row, the largest product is again that with *cats*. (Chapter 3 compares
+# the two scores.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. The bridge to the rest of the course. Do the product on the board, and let the room
@@ -555,7 +556,7 @@ print("drink: weights", verb_weights, " answer", answer)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Now the answer is negative: 'drinks'. The weights are those of the heat map, because the query and
-# the keys are the same. So the keys decide how much a word counts, and the values what it
+# the keys are the same. So query and keys decide how much a word counts, and its value what it
 # contributes. (*Milk*, a noun as well, lowers both answers by 0.12.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -649,7 +650,7 @@ plt.show()
 # ## Temperature: between a lookup and an average
 #
 # On the map, the temperature $T$ led from a lookup to an average. What does dividing the scores by
-# $T$ do to the weights? (Its inverse is the sharpness of chapter 0.)
+# $T$ do to the weights?
 #
 # **Predict.** At $T = 1$, the scores $0$ and $\ln 3$ have the weights $\tfrac14$ and $\tfrac34$.
 # What are the weights at $T = \tfrac12$?
@@ -715,10 +716,10 @@ for rises in ([0.0, 0.0], [0.01, 0.0], [0.0, 0.01]):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A rising score pulls the output towards its own value: the first score down towards 4, the second
-# up towards 8. Why by the same 0.0075? The first value is far from the output, 3 away, but light,
-# with weight $\tfrac14$; the second is near, 1 away, but heavy, with weight $\tfrac34$. Weight
-# times distance is 0.75 for both. With its sign, this product is the slope, the movement of the
-# output per unit of the score:
+# up towards 8. Both moves are equal, because weight times distance is: the first value is 3 away,
+# but light, with weight $\tfrac14$; the second is near, 1 away, but heavy, with weight $\tfrac34$.
+# Weight times distance is 0.75 for both. With its sign, this product is the slope, the movement of
+# the output per unit of the score:
 #
 # $$\frac{\partial o}{\partial a_j} = \alpha_j\,(v_j - o)$$
 
@@ -734,11 +735,12 @@ for rises in ([0.0, 0.0], [0.01, 0.0], [0.0, 0.01]):
 # $W_q$. Does training then find the right $W_q$? To check this, we invent a task whose right $W_q$
 # we know, with walkers in place of words.
 #
-# Each of forty walkers carries a badly labelled GPS: it shows two numbers $x$ that depend on the
-# location, in unknown units and directions. Each notes $x$ and the wind there. We made these winds
-# by attention itself, with the true location as the query, so the right $W_q$ is the one that
-# turns $x$ back into the location. It stays hidden: training sees only the notes and the stations.
-# In each step, Adam, a form of gradient descent, moves $W_q$ a little against the slopes.
+# Forty walkers play the words. Each carries a badly labelled GPS, which shows two numbers $x$ that
+# depend on the location, in unknown units and directions: $x$ plays the word's vector, and $W_q$
+# has to turn it into a useful query. Each walker notes $x$ and the wind there. We computed these
+# winds by attention, with the true location as the query, so $W_q$ is right if it turns $x$ back
+# into that location. Training does not know it: it sees only the notes and the stations. In each
+# step, Adam, a form of gradient descent, moves $W_q$ a little against the slopes.
 
 
 # %% slideshow={"slide_type": "subslide"}

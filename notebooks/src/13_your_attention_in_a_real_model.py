@@ -7,9 +7,9 @@
 # - put seven lines of your own into a Llama as its attention;
 # - test by ablation what a head is for, in your own model and in a published one.
 #
-# Core path: 80 to 120 minutes, in two sittings. Going further: 25. Exercises: 129. A good place to
-# stop is *A place to stop*, half-way. Builds on chapters 3, 4, 6 and 7. *Dive into Deep Learning*
-# (D2L) ends its Transformer in section 11.7, and has BERT, T5 and GPT in 11.9.
+# Core path: 85 to 130 minutes, in two sittings. Going further: 25. Exercises: 129. You can pause
+# half-way, at *A place to stop*. Builds on chapters 3, 4, 6 and 7. *Dive into Deep Learning* (D2L)
+# ends its Transformer in section 11.7, and has BERT, T5 and GPT in 11.9.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 54 minutes, for two lectures of 45: 24 for the first, up to *A place to stop*, and 30 for the
@@ -179,8 +179,8 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 #
 # Has the single layer found a part of the rule? Compare it with a guesser that ignores the letters,
 # and bets at each position on one length of the half. Over all nine lengths there are
-# $7 + 8 + \dots + 15 = 99$ letters to predict, at 23 different positions. One bet per position is
-# right for one length: 23 of 99, and 24% with lucky guesses.
+# $7 + 8 + \dots + 15 = 99$ letters to predict, at 23 different positions. A bet at each of these
+# positions is right for one length. This makes 23 of 99, and 24% with what chance adds.
 #
 # No single layer beats this guesser. In five *starts*, each from other random parameters, one layer
 # reaches 17 to 23%, one twice as wide 17 to 24%, and two layers reach 96 to 99%.
@@ -517,7 +517,9 @@ plt.show()
 # In the key, our story holds: every share above 1 is in the column of head 2, which wrote the mark
 # of `D`. In the query there is a surprise. The embedding of `D` brings 3.5, but head 3 brings twice
 # as much, and head 4 as much as the embedding. Both heads look mostly at their own token, and so
-# they write `D` once more into the vector of `D`. (This is one score of one head.)
+# they write `D` once more into the vector of `D`. So the query is composed as well, from the letter
+# and from what these two heads say of it. (This is one score of one head. The 25.9 above left out
+# the rotation, and what else layer 1 adds.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let the room point at the cell of the story, embedding and head 2, before you show
@@ -584,9 +586,9 @@ print(f"{'all four together say it':29} {on_diagonal(says(0, 1, 2, 3)):.2f}")
 # In this start the matrices fit the story. For more than 90% of the letters, the query finds the
 # mark of the previous-token head. Marks of other heads almost never win, and the letter itself
 # never does. When the keys of one head are made of what another head wrote, Elhage et al. call this
-# **K-composition**; queries and values can be composed as well. Each head says most letters that it
-# attends to, and the four heads together say all. A likely reason is room: one head passes 64
-# letters through 16 numbers, four heads pass them through 64.
+# **K-composition**; queries and values can be composed as well. For most letters, a head that looks
+# at the letter makes it the likeliest; together, the four do so for all 64. A likely reason is
+# room: one head passes 64 letters through 16 numbers, four heads pass them through 64.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
@@ -610,7 +612,8 @@ print(f"any letter in place of i: mark found for {min(plain):.2f} to {max(plain)
 print(f"and rotated, 1 to 15 tokens back: {min(rotated):.2f} to {max(rotated):.2f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# With other letters in place of `i`, and with the rotation, the mark still wins for at least 89%.
+# With any other letter in place of `i`, or with the rotation, still at least 89% of the queries
+# find their mark.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. Let pairs write the product for all letters on paper, with shapes; then let the room
@@ -777,13 +780,14 @@ for name, which in {"queries": [0], "keys": [1], "values": [2], "keys and querie
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Damaged queries or values cost little, while damaged keys cost more than half of the answers, as
-# the story says. But two in five answers survive, until the queries are damaged as well. The silent
-# head writes nothing, so what the damaged queries lack is its mark. If only the keys are damaged,
-# the mark in the *query* must still find something in these keys.
+# the story says. But two in five answers survive, until the queries are damaged as well. Damage to
+# the queries takes nothing but the mark of head 2 out of them. So as long as this mark is in the
+# *query*, it must find something in the damaged keys.
 #
 # What could it find? Head 1 looks most of all two tokens back, so the key of `v` holds a mark of
-# `D` as well. When layer 2 reads `i` at position 9, head 2 has written that `D` came before. If
-# these two marks find each other, keys without heads 1 and 2 should lose the remaining answers.
+# `D` as well. (In the table above, letters asked for this mark in vain; here a mark asks.) When
+# layer 2 reads `i` at position 9, head 2 has written that `D` came before. If these two marks find
+# each other, keys without heads 1 and 2 should lose the remaining answers.
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
 for other in range(4):
