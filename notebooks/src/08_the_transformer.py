@@ -11,7 +11,7 @@
 # **Twenty minutes?** Read *What is 'it'?*, *Two halves and a residual stream*, *One query and three
 # keys* and *Which path carries the gender?*. The code can wait.
 #
-# Core path: 80 to 120 minutes, in two sittings. Going further: 45. Exercises: 80. Builds on
+# Core path: 85 to 130 minutes, in two sittings. Going further: 45. Exercises: 80. Builds on
 # chapters 1, 3, 4, 6 and 7. *Dive into Deep Learning* (D2L) treats the subject in section 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -96,8 +96,8 @@ for noun in ("cake", "orange"):
 # ## What you need
 #
 # A **mask** (chapter 4) is True where a query may attend; a causal one hides the future. Attention
-# itself (chapter 3) is repeated below. If you know it, go on at *One head, one weight* after the
-# next picture.
+# itself (chapter 3) is repeated below. If you know it, look at the next picture, and go on at *One
+# head, one weight*.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From the whole to one number
@@ -252,7 +252,8 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 # words at once, we stack their queries as the rows of a matrix $Q$, and keys and values as the rows
 # of $K$ and $V$. Then one formula gives every answer: $\mathrm{softmax}(QK^\top / \sqrt{d})\, V$.
 # Here $d$ is the number of entries of a query. The division by $\sqrt d$, which our small example
-# skipped, keeps the scores from growing with $d$.
+# skipped, keeps the scores from growing with $d$; large scores would make the softmax choose one
+# word and hardly learn (chapter 3).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Do the column of 'sees' on the board. Ask what the answer becomes if its value
@@ -406,12 +407,12 @@ for i, each in enumerate(on_the_verb.T, start=1):
 assert (on_the_verb[:, 3] > 0.9).all() and (on_the_verb[:, [0, 2]] > 0.79).all()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The French word follows the verb, to which head 4 gives over 0.9 of its weight. Yet all four words
-# stay right without head 4, because heads 1 and 3 look at the verb as well, and even head 1 is
-# enough by itself. Only without all four heads is the verb lost, and whatever it was, the next word
-# is *a*, 'has'. So head 4 looks at the verb, but the translation does not need head 4. Does it need
-# the look of *it* at *orange*? To find out, let us build a translator from plain parts, in which we
-# can change everything.
+# When the English verb changes, the French one changes with it, and head 4 gives that English verb
+# over 0.9 of its weight. Yet all four words stay right without head 4, because heads 1 and 3 look
+# at the verb as well, and even head 1 is enough by itself. Only when all four heads are off is the
+# verb lost: then the translator writes *a*, 'has', for every verb. So head 4 looks at the verb, but
+# the translation does not need head 4. Does it need the look of *it* at *orange*? To find out, let
+# us build a translator from plain parts, in which we can change everything.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Before the second row, ask whether the verb decides only through head 4. All four
@@ -519,11 +520,12 @@ class PlainFFN(nn.Module):
 # ### Layer norm
 #
 # These sums have a price, because they grow. Suppose that a token and what is added to it are
-# uncorrelated and of the same size. Then each sum doubles the variance (chapter 3), and after 24
-# sums the numbers are $\sqrt{2^{24}}$, 4,096 times as large. To undo this, **layer norm** (Ba et
-# al., 2016) brings the numbers of each token back to mean 0 and standard deviation 1 after each
-# sum. Take the token $(2, 2, 5)$, with mean 3 and variance $(1 + 1 + 4) / 3 = 2$. The norm turns it
-# into $(-1, -1, 2) / \sqrt 2$, and ten times this token becomes the same:
+# uncorrelated and of the same size. Then each sum doubles the variance (chapter 3), and after the
+# 18 sums of the original's decoder, the numbers are $\sqrt{2^{18}}$, 512 times as large. To undo
+# this, **layer norm** (Ba et al., 2016) brings the numbers of each token back to mean 0 and
+# standard deviation 1 after each sum. Take the token $(2, 2, 5)$, with mean 3 and variance $(1 + 1
+# + 4) / 3 = 2$. The norm turns it into $(-1, -1, 2) / \sqrt 2$, and ten times this token becomes
+# the same:
 
 # %% slideshow={"slide_type": "fragment"}
 print(nn.LayerNorm(3)(torch.tensor([[2.0, 2.0, 5.0], [20.0, 20.0, 50.0]])).detach())
@@ -653,8 +655,8 @@ class PlainMultiHeadAttention(nn.Module):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # A query may attend where `visible` is True. The scores are (B, H, Q, K); a padding mask (B, 1, 1,
-# K) and a causal mask (Q, K) both broadcast to this shape. In a sentence of nothing but padding, a
-# query would see no key and get equal weights; the last `masked_fill` sets them to 0.
+# K) and a causal mask (Q, K) both broadcast to this shape. If all keys of a query are hidden, the
+# softmax gives them equal weights, and the last `masked_fill` sets these to 0.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The decoder's block
@@ -717,8 +719,8 @@ plt.show()
 # 2. **cross-attention**, where the queries are French, but keys and values come from the encoder;
 # 3. the FFN.
 #
-# Only the second is new. Without it, this is the block of a decoder-only model such as GPT, which
-# *Going further* lets write.
+# Only the second is new. Drop it, and you have the block of a decoder-only model such as GPT;
+# *Going further* trains a small one and lets it write.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Draw the encoder's block on the board and let the room insert the second sublayer. Ask
@@ -764,8 +766,8 @@ with torch.no_grad():
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Both blocks in code
 #
-# The end of each `forward` is its frame in the picture. `real_keys` makes the mask that hides
-# padding:
+# Read the last lines of each `forward` beside the picture: each is one *add & norm* with the box
+# above it. `real_keys` makes the mask that hides padding:
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["build"]
@@ -928,7 +930,7 @@ for words in zip(read, wanted, losses, strict=True):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Many sentences at once
 #
-# For training we want this loop for many sentences at once. `write` goes on until all have ended:
+# To translate many sentences at once, the loop has to go on until all of them have ended:
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -956,11 +958,36 @@ print("100 new sentences, the same as the package's, word for word:", written ==
 assert written == theirs
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### One step of training
+#
+# A step takes some pairs of sentences, computes the mean of these losses over all their French
+# words, and moves every number of the model a little against the slopes:
+
+
+# %% slideshow={"slide_type": "-"}
+def training_step(model, optimizer, batch):
+    scores = model(batch.src, batch.tgt_in, batch.src_lens)  # (B, T, 442)
+    real = torch.arange(scores.shape[1]) < batch.tgt_lens[:, None]  # (B, T): no padding
+    loss = F.cross_entropy(scores[real], batch.tgt_out[real])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+torch.manual_seed(0)
+young, corpus = OurTranslator(), load("grammar")
+optimizer = torch.optim.Adam(young.parameters(), lr=0.006)
+batch = make_batch(corpus.train[:64], src_vocab, tgt_vocab)
+print(*(f"{training_step(young, optimizer, batch):.2f}" for _ in range(4)))
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### From random numbers to 'mangée'
 #
-# Let us watch a new `OurTranslator` learn, in half a minute. It reads chapter 5's 8,000 pairs of
-# sentences four times over, and now and then it translates our first sentence. After which step is
-# *orange* feminine?
+# The package's `train` repeats this step with other sentences each time, on a GPU if there is one.
+# Let us watch it teach a new `OurTranslator`, in half a minute: 500 steps with chapter 5's 8,000
+# pairs of sentences, four times over. Now and then the model translates our first sentence. After
+# which step is *orange* feminine?
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
 # Trains a new translator, and prints the loss and what it writes
@@ -1334,9 +1361,8 @@ for name, cuts in six.items():
 # So in these sentences, the translator can do without the look of the pronoun at the noun. Without
 # the three paths, it does no better than the guess. Five more translators, trained for a shorter
 # time, have 45 to 48 right endings with nothing masked out, 42 to 48 without the look, and 22 to 32
-# without the three paths. Longer paths exist as well: a word before *orange* can look at it and
-# pass its gender on, and one of ten further translators still had 47 right with all three paths
-# closed. (`python -m tests.benchmarks.blocked_looks` computes the table.)
+# without the three paths. Gender can take longer detours as well, for instance by a word before
+# *orange*: one of ten further translators still had 47 right with all three paths closed.
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # A dark cell in a map shows where a head looks. It does not show that the translation depends on
