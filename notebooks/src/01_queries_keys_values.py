@@ -7,7 +7,7 @@
 # - say which weights keep the answer in the convex hull of the values, and why;
 # - train a query matrix by gradient descent, and check what it has learned.
 #
-# Core path: 55 to 80 minutes. Going further: 5. Exercises: 43.
+# Core path: 60 to 90 minutes. Going further: 5. Exercises: 43.
 #
 # Builds on chapter 0. The book is *Dive into Deep Learning* (D2L), section 11.1.
 
@@ -326,8 +326,8 @@ explore(
 # in the tint between the four winds.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# No: there Harbour, Hill and Lake have the same score, so each keeps a third at low $T$. At $T =
-# 100$ the wind is near the average wherever you walk. It never leaves the shaded area on the right,
+# No: there Harbour, Hill and Lake have the same score, so each keeps a third at low $T$. At
+# $T = 100$ the wind is near the average wherever you walk. It never leaves the tint on the right,
 # and 'Four kinds of weights' says why.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -512,7 +512,7 @@ print((word_queries @ word_keys.T).tolist())  # a row for each query: cats, drin
 # ## All queries in one matrix product
 #
 # What does each word receive? We go back to the distance score, and our two functions answer all
-# three queries at once:
+# three queries at once, because each row of the weights multiplies the values by itself:
 
 # %% slideshow={"slide_type": "-"}
 answers, word_weights = pool(distance_score(word_queries, word_keys), word_values)
@@ -560,8 +560,8 @@ print("drink: weights", verb_weights, " answer", answer)
 # contributes. (*Milk*, a noun as well, lowers both answers by 0.12.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. This is the difference between a key and a value: the keys decide which words count,
-# and the values decide what they contribute.
+# One minute. This is the difference between a key and a value: query and keys decide which words
+# count, and the values what they contribute.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The order of the pairs
@@ -649,8 +649,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Temperature: between a lookup and an average
 #
-# On the map, the temperature $T$ led from a lookup to an average. What does dividing the scores by
-# $T$ do to the weights?
+# Divide all scores by a number $T > 0$, the **temperature**, before the softmax. On the map, this
+# led from a lookup to an average. What does it do to the weights?
 #
 # **Predict.** At $T = 1$, the scores $0$ and $\ln 3$ have the weights $\tfrac14$ and $\tfrac34$.
 # What are the weights at $T = \tfrac12$?
@@ -717,9 +717,9 @@ for rises in ([0.0, 0.0], [0.01, 0.0], [0.0, 0.01]):
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A rising score pulls the output towards its own value: the first score down towards 4, the second
 # up towards 8. Both moves are equal, because weight times distance is: the first value is 3 away,
-# but light, with weight $\tfrac14$; the second is near, 1 away, but heavy, with weight $\tfrac34$.
-# Weight times distance is 0.75 for both. With its sign, this product is the slope, the movement of
-# the output per unit of the score:
+# but light, with weight $\tfrac14$; the second is near, 1 away, but heavy, with weight $\tfrac34$:
+# 0.75 for both. With its sign, this product is the slope, the movement of the output per unit of
+# the score:
 #
 # $$\frac{\partial o}{\partial a_j} = \alpha_j\,(v_j - o)$$
 
@@ -795,8 +795,8 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Training finds the hidden matrix in each of 20 starts, with other walkers and another small random
-# $W_q$ each time. The task is easy, because keys and values were right from the start and $W_q$
-# began small. From chapter 5 on, a translator learns all its matrices in this way.
+# $W_q$ each time. The task is easy: keys and values were right from the start, and $W_q$ began
+# small. From chapter 5 on, a translator learns all its matrices in this way.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Ask what training is told: only stations, readings and winds. Then ask where the
@@ -901,14 +901,14 @@ print("their sum is zero:     ", torch.allclose(slopes.sum(dim=0), torch.zeros(2
 # *4 minutes.* D2L says that the gradient of the softmax never vanishes. On paper this is true with
 # two keys or more: every weight is then above 0 and below 1, so the slope of a score is zero only
 # if its value already equals the output. But it can become tiny. Here is the length of the gradient
-# of the east wind with respect to the query, near the Lake and at the star, which is equally far
-# from Harbour and Lake:
+# of the east wind with respect to the query, at (2.5, 1), where the Lake is nearest, and half a
+# kilometre to the west, at the star, which is equally far from Harbour and Lake:
 
 # %% slideshow={"slide_type": "skip"}
-near_lake = torch.tensor([[2.5, 1.0]])
+to_the_east = torch.tensor([[2.5, 1.0]])
 for T in (1.0, 0.1):
     lengths = []
-    for place in (near_lake, query):
+    for place in (to_the_east, query):
         here = place.clone().requires_grad_()
         answer, _ = pool(distance_score(here, keys) / T, values)
         (gradient,) = torch.autograd.grad(answer[0, 0], here)  # (1, 2)
@@ -916,9 +916,9 @@ for T in (1.0, 0.1):
     print(f"T = {T:4.2f}: {lengths[0]:7.2g} km/h per km at (2.5, 1), {lengths[1]:3.2g} at the star")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# At $T = 0.1$ the gradient near the Lake is more than 10,000 times smaller than at $T = 1$. At the
-# star, however, it has grown from 2.2 to 10. So at a low temperature the output is flat near a
-# single station and steep at the border between two.
+# At $T = 0.1$ the gradient at (2.5, 1) is more than 10,000 times smaller than at $T = 1$. At the
+# star, however, it has grown from 2.2 to 10. So at a low temperature the output is flat where one
+# station is clearly the nearest, and steep at the border between two.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 'Differentiable' does not mean 'easy to train'. Chapter 3 shows how easily scores get far apart,

@@ -923,9 +923,10 @@ assert 0.15 < linear[-1] < 0.2 < raw[-1] < 0.3 and min(raw[0], linear[0]) > 0.95
 # numbers, and the answers **blur**. The sums of linear attention find a sixth.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A larger state blurs less: weights $(q\cdot k)^2$, which are linear attention with the 136
-# products of a key's numbers as features, find 95%. (For linear attention with $\varphi$, queries
-# and keys are longer here, because at length 1 its features hardly differ.)
+# A larger state can blur less: weights $(q\cdot k)^2$, which are linear attention with the 136
+# products of a key's numbers as features, find 95%. But its sums have 2,312 numbers, and the 64
+# pairs only 2,048. (For linear attention with $\varphi$, queries and keys are longer here, because
+# at length 1 its features hardly differ.)
 #
 # Softmax keeps every pair, but when its scores lie between $-\tfrac14$ and $\tfrac14$, the weights
 # are nearly equal and it finds only 37%. A query that is 40 times as **loud** finds all.
@@ -1009,14 +1010,14 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The global tokens answer the 7% of questions with a direct link and guess the rest, though all
 # have a path of two layers. **A path is not yet an answer.** In this training, the model did not
-# learn the second of the two steps. Random links show the same on half of their far questions. The
-# two windows hardly test this, because most of their far questions have no such path.
+# learn to use such a path. Random links show the same on half of their far questions. The two
+# windows hardly test this, because most of their far questions have no such path.
 #
 # Linear attention, which found few of many random keys, answers nearly everything here.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A part of this is the size of its state, because eight heads of 8 numbers find more even of random
-# pairs:
+# A part of this needs no training, because even of random pairs eight heads of 8 numbers find more,
+# each with its own part of the answer:
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Counts the look-up of 32 random pairs in eight heads of 8 numbers, the trained model's size
@@ -1038,9 +1039,9 @@ assert 0.55 < share < 0.67
 # steps, one start each answers 12% (global) and 18% (random) over a path of two layers.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Many will say that two global tokens are too few for 32 statements. But with 8 it was
-# the same, in one start: the second step was not learned at all. Then let the room find the column
-# that the windows hardly fill.
+# Two minutes. Many will say that two global tokens are too few for 32 statements. But with 8
+# statements it was the same, in one start: a path of two steps was not learned at all. Then let the
+# room find the column that the windows hardly fill.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Measured times
@@ -1497,7 +1498,8 @@ print(plain_hyena(torch.eye(4), [gate], [c]).round().int().tolist())
 # a window as long as the text; Longformer if all tokens are global; BigBird with one block; Swin
 # with one window and $\mathbf R = 0$; learned queries if they are the tokens. A dilated window as
 # long as the text, by contrast, keeps its gaps. Hyena with a filter of ones and the gate $1/t$ at
-# token $t$ averages the past, as causal attention does if all keys are alike.
+# token $t$, which it can make only if its input tells $t$, averages the past, as causal attention
+# does if all keys are alike.
 #
 # Linear attention would need infinitely many features. For numbers ($d = 1$) they come from the
 # series of the exponential, and 19 of them give six digits. For $d = 64$ there are at least

@@ -15,7 +15,7 @@
 # 13.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 69 minutes, for two lectures. The first, of 35, ends after *What the roofline says*. The slides
+# 71 minutes, for two lectures. The first, of 35, ends after *What the roofline says*. The slides
 # of *Going further* come after the summary. No GPU is needed: every figure for one is published or
 # stored from a run, and its slide says which.
 
@@ -211,7 +211,7 @@ print(f"one cache: {cache:.2f} GB; one user's next token: {(16 + cache) / 3.35:.
 # Now suppose you paste a novel of 100,000 tokens and ask who the murderer is. In every head, every
 # token has a weight for every token. PyTorch's usual numbers have 4 bytes, so the weights of one
 # head take $100{,}000^2 \cdot 4$ bytes or 40 GB. Two heads would fill the 80 GB of an H100, and
-# Llama 3.1 8B has 32 layers with 32 heads each.
+# Llama 3.1 8B has 32 layers with 32 heads each. (With 2 bytes per number it is half of all this.)
 #
 # All 1,024 heads together need 41 TB, which training would keep for the backward pass. Reading
 # needs only one layer at a time. But there the scores of 32 heads lie beside their weights: $32
@@ -617,7 +617,8 @@ assert fused[3][2] / fused[1][2] > 8 and fused[3][2] < plain[3][2]
 # | prefill, plain | $4\,n^2 d$ | $8\,n^2$: four trips of the matrix | less than $d / 2$ |
 # | decoding | $4\,n d$ | $4\,n d$: keys and values | $1$, whatever $n$ is |
 #
-# In Llama 3.1 8B each byte of the cache serves the queries of four heads, which makes 4.
+# In Llama 3.1 8B each byte of the cache serves the queries of four heads, which makes 4. In
+# DeepSeek-V3 all 128 heads share one row of numbers per token (chapter 11), which makes 242.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the intensities against the package's count
@@ -700,10 +701,10 @@ assert round(h100.ridge) == 295 and round(twice.ridge) == 590 and round(786 / 3.
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Only fused prefill can. The ridge moves to 590, and fused prefill, with an intensity of at most
 # 1,024, can stay right of it. Plain prefill and decoding were left of it already, where the memory
-# decides. (Plain prefill only if its matrix does not fit into the fast memory.) **Here faster
-# arithmetic speeds up fused prefill, but not decoding.** To make decoding faster, carry fewer
-# bytes, or do more with each. (A roof is only an upper bound: the measured layers reach half of it,
-# or a twentieth. *Measured on an H100* says why.)
+# decides. (Plain prefill because the matrices of all heads do not fit into the fast memory.) **Here
+# faster arithmetic speeds up fused prefill, but not decoding.** To make decoding faster, carry
+# fewer bytes, or do more with each. (A roof is only an upper bound: the measured layers reach half
+# of it, or a twentieth. *Measured on an H100* asks why.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Point at each mark. The hollow ones are NVIDIA's two figures and a division, the
@@ -831,8 +832,8 @@ assert round(llama_3 * 8192 / 1e9, 2) == 1.07
 # So the prompt should come in pieces, but of which size? In the 9.90 ms that a step takes to carry
 # parameters and caches, the arithmetic has time for $9.90 / 0.01618 = 612$ tokens. The users need
 # 16 of them, so 596 tokens of the prompt can ride along at no cost. In such **chunks** (Agrawal et
-# al., 2023) the prompt takes 14 steps or 139 ms, and by our formula, which leaves out the
-# prompt's own attention, the others keep their 9.9 ms.
+# al., 2023) the prompt takes 14 steps or 139 ms, and without its own attention and cache, which we
+# leave out here, the others keep their 9.9 ms.
 #
 # ### Separate machines
 #
@@ -928,8 +929,8 @@ assert round(16 / 989, 5) == 0.01618 and round(9.9 / 0.01618) == 612
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Which server is best? Compared with continuous batching, chunks cost the newcomer 6 ms and save
 # the others a pause of 133. Separate machines save both, for the price of a second GPU. All of this
-# leaves out the prompt's own attention, which adds some 18 ms everywhere and makes the steps of the
-# last chunks 12 ms long.
+# leaves out the prompt's own attention, which adds 17 or 18 ms everywhere and makes the last full
+# chunk 12 ms long.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask who pays on each server, and with what.
@@ -1282,8 +1283,8 @@ plt.show()
 # | sequence | one sequence does not fit | 0.61 | 5.48 |
 #
 # With 128 sentences the batch's 1.06 falls to 0.07, because the same gradients are sent for more
-# work, while the other two stay above 4. Below 1, sending *may* be hidden by computing: gradients
-# can travel while earlier layers are still at work.
+# work, while the other two stay above 4. (Here every token sees every token.) Below 1, sending
+# *may* be hidden by computing: gradients can travel while earlier layers are still at work.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the split that was derived, and the table
@@ -1322,7 +1323,8 @@ assert round(ms[1, 8192] / 8, 1) == 0.6
 # ## Summary
 #
 # - Computing or carrying: the longer of the two times decides. Fused prefill of long texts is
-#   compute-bound, and decoding memory-bound, unless very many heads share a cache.
+#   compute-bound. Decoding is memory-bound, unless very many heads share a cache or hundreds of
+#   users have short ones.
 # - A softmax can be read in pieces, because a new maximum rescales the sum and the unnormalised
 #   output by one factor. So memory grows like $n$, though time still grows like $n^2$.
 # - The next token takes (parameters + B · cache) / (bytes per second). While the memory is busy,
@@ -1374,7 +1376,7 @@ assert round(ms[1, 8192] / 8, 1) == 0.6
 # - *The backward pass*, 1 minute.
 # - *Unequal numbers of tokens*, 4 minutes: a bug that no error reports.
 # - *Tensor parallel on two processes*, 4 minutes: the split heads, run.
-# - *Measured on an H100*, 3 minutes: how near to the roof.
+# - *Measured on an H100*, 4 minutes: how near to the roof.
 # - *How much each way sends*, 2 minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -1519,7 +1521,7 @@ for rank, half in enumerate(halves):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Measured on an H100
 #
-# *3 minutes.* The filled marks under the roof are from this run. A product of two matrices of 8,192
+# *4 minutes.* The filled marks under the roof are from this run. A product of two matrices of 8,192
 # by 8,192 numbers, 2 bytes each, reached 786 trillion operations per second, 79% of the data
 # sheet's 989. The course's `MultiHeadAttention`, 1,024 wide, with 16 heads, on one sequence, is
 # compared with it (stored, PyTorch 2.11.0, 27 November 2026):
@@ -1583,7 +1585,8 @@ else:
 # %% [markdown] slideshow={"slide_type": "skip"}
 # With 16,384 tokens the products would take 1.6 ms. But the softmax also needs exponentials, of
 # which an H100 computes only 3.9 trillion per second (Shah et al., 2024), so they take 1.1 ms. One
-# after the other this makes 2.7 ms, near the measured 2.5. (We did not measure the two apart.)
+# after the other this makes 2.7 ms, near the measured 2.5, and for 65,536 tokens 41 ms, near 37.8.
+# But for 8,192 it makes 0.7, and 1.1 were measured. (We did not measure the two apart.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the shares of the stored table, and the numbers below it

@@ -592,8 +592,7 @@ plt.show()
 # how often each token comes. This is why: at letters the head looks mostly at `<bos>`, which does
 # almost nothing, since the vector that `<bos>` adds through the head is less than a fifth as long
 # as that of a letter. If the latest 16 tokens keep their old weights and the rest is cut off, the
-# loss stays low. So what hurts is the weight of `<bos>`, which the softmax hands to other tokens,
-# mostly letters.
+# loss stays low. So what hurts is the weight of `<bos>`, which the softmax hands to other tokens.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Nearly all say 'no harm', with a good reason. Read the bars from above: 1.76 to about
@@ -865,8 +864,8 @@ assert by_age[1][-1] == 1 and by_age[1][:3].mean() < by_age[1][-3:].mean()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **What it saves.** With $D = V = 128$, the state of a head has 16,384 numbers, as many as the keys
 # and values of 64 tokens. **What it costs.** A state of fixed size must lose something of a long
-# text, so models mix: Qwen3-Next (Qwen Team, 2025) and Kimi Linear (Kimi Team, 2025) have about
-# three layers with such states for each layer of attention.
+# text, so models mix: Qwen3-Next (Qwen Team, 2025) and Kimi Linear (Kimi Team, 2025; a decay for
+# each number of a key) have about three layers with such states for each layer of attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. The vote splits the room, and 'more' wins. Let them explain the 'fewer': which pair
@@ -1029,7 +1028,8 @@ assert max(far["a window of as many", k] for k in (4, 2, 1)) < 0.2
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In eight starts with 64 tokens and 300 batches (stored; `python -m
 # d2l_attention.experiments.indexed --starts 8 --keys 8 1`), 8 chosen keys answer 100% each time,
-# and a single one 81 to 96%. How many keys a real text needs, this game does not say.
+# and a single one 81 to 96%, or 95 to 99% if the attention's own weights choose it: so most errors
+# are the indexer's. How many keys a real text needs, this game does not say.
 #
 # **What it costs.** The indexer still scores *all* pairs. In DeepSeek-V3.2, where a query reads
 # 2,048 keys, this takes more products than the attention from about 35,000 tokens on. And since any

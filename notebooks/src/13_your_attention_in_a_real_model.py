@@ -162,9 +162,9 @@ ax.legend(loc=(0.76, 0.2))
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the loss against 1,000 steps of training. Both curves begin near 4.2, the loss of a guess
-# among 64 tokens. That of two layers falls to below 1 between steps 200 and 230, and then further.
-# That of one layer stays near 3.*
+# *Figure: the loss against 1,000 steps of training. Both curves begin just below 4.2, the loss of a
+# guess among 64 tokens. That of two layers falls to below 1 between steps 200 and 230, and then
+# further. That of one layer stays near 3.*
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the claim for the start that was trained here
@@ -210,9 +210,11 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In layer 1, head 2 looks at the token before, head 3 at its own. Head 4 looks mostly at its own as
-# well, and head 1 spreads over a few tokens, most of all the one two back. In the second half, all
-# heads of layer 2 look at the token after the earlier copy. In the first half there is no copy to
-# find, and no prediction there counts in the loss. Here are two of the maps with their letters:
+# well, and head 1 spreads over a few tokens, most of all the one two back. In the second half, the
+# heads of layer 2 look at the token after the earlier copy. (Only the row of the second `D` is
+# divided: the first token has no other to look at, so head 2 writes a mark of `D` into `D` itself.)
+# In the first half there is no copy to find, and no prediction there counts in the loss. Here are
+# two of the maps with their letters:
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
 # Draws one head of each layer with its letters
@@ -357,8 +359,8 @@ plt.show()
 # **What we did not show.** That one layer *cannot* do it: at these sizes, it only did not learn it.
 # Sanford, Hsu and Telgarsky (2024) prove that one layer must be exponentially larger than two. In
 # language models, Olsson et al. (2022) saw induction heads appear just when a model suddenly gets
-# better at using distant text. That the heads cause this was shown only for small models without
-# feed-forward networks.
+# better at using distant text. They show that the heads cause this for small models without
+# feed-forward networks; for larger ones their evidence is correlation.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## QK and OV: a head read from its weights
@@ -440,9 +442,10 @@ D_before = query @ (norm_2(e_i + norm_1(e_D) @ W_v @ W_o) @ W_k)
 assert D_before > max(query @ (norm_2(vector) @ W_k) for vector in (e_i, e_D))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# It does fit: the query of `D` finds the `i` that has a `D` before it. In a softmax a lead of more
-# than ten leaves almost nothing to the other keys. The letter `D` itself scores low, as it should:
-# looking there would lead to the copy, and not to what follows the copy.
+# It does fit: the query of `D` finds the `i` that has a `D` before it. The letter `D` without a
+# mark scores low, as it should: looking there would lead to the copy, and not to what follows the
+# copy. The sizes are not yet those of the model, whose norm divides the letter by a vector six
+# times as long.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Write D at the left and at the right of the board and draw both paths to the score.
@@ -456,7 +459,9 @@ assert D_before > max(query @ (norm_2(vector) @ W_k) for vector in (e_i, e_D))
 # is a sum of six queries, a key is a sum of six keys, and a score is a sum of 36 shares. Now the
 # rotation is in, and each part is rescaled as the norm rescales the whole vector.
 #
-# **Question.** Position 8 looks at position 1. Which share should be large, if our story is true?
+# Let us take the second `i`, at position 9, which should look at the `v` after the first `i`.
+#
+# **Question.** Which share of this score should be large, if our story is true?
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
@@ -470,7 +475,7 @@ whole = sum(parts)  # what layer 2 reads
 read = torch.stack(parts) * (norm_2(whole) / whole)  # (6, n, D)
 rotation = two.model.rotary_emb(X, torch.arange(len(X))[None])
 queries, keys = apply_rotary_pos_emb((read @ W_q)[None], (read @ W_k)[None], *rotation)
-shares = queries[0, :, 8] @ keys[0, :, 1].T / math.sqrt(16)  # (6, 6)
+shares = queries[0, :, 9] @ keys[0, :, 2].T / math.sqrt(16)  # (6, 6)
 print(f"36 shares, in sum {shares.sum():.1f}")
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -479,7 +484,7 @@ seen = []
 
 
 def sees(queries, keys, values, mask=None):
-    seen.append(queries[0, ahead, 8] @ keys[0, ahead, 1] / math.sqrt(16))
+    seen.append(queries[0, ahead, 9] @ keys[0, ahead, 2] / math.sqrt(16))
     return torch.nn.functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
 
 
@@ -503,23 +508,21 @@ heatmap(
     numbers=True,
     cmap=signed(),
 )
-ax.set(ylabel="query: D at position 8", xlabel="key: i at position 1")
-ax.set_title(f"Every share above 1 comes through the mark of head {back + 1}", pad=14)
+ax.set(ylabel="query: i at position 9", xlabel="key: v at position 2")
+ax.set_title(f"The mark of head {back + 1} in the key, and a second path by head 1", pad=14)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: a heat map of six rows and six columns with a number in each cell. Rows are the parts of
 # the query, columns those of the key: embedding, heads 1 to 4, feed-forward. In the column of head
-# 2 there are three large numbers, in the rows of the embedding, head 3 and head 4. The column of
-# head 1 is mostly negative, and the others are near zero.*
+# 2 the rows of the embedding, head 3 and head 4 have 2.1, 5.7 and 1.2. In the column of head 1 the
+# row of head 2 has 5.3. The other numbers are smaller than 1.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In the key, our story holds: every share above 1 is in the column of head 2, which wrote the mark
-# of `D`. In the query there is a surprise. The embedding of `D` brings 3.5, but head 3 brings twice
-# as much, and head 4 as much as the embedding. Both heads look mostly at their own token, and so
-# they write `D` once more into the vector of `D`. So the query is composed as well, from the letter
-# and from what these two heads say of it. (This is one score of one head. The 25.9 above left out
-# the rotation, and what else layer 1 adds.)
+# In the key, the column of head 2 has what our story says. In the query, the embedding of `i`
+# brings 2.1, and head 3 brings 5.7: it looks at its own token, and so it writes `i` once more. But
+# one large share belongs to no story yet. What head 2 wrote into the *query* meets what head 1
+# wrote into the key, and this brings 5.3. (This is one score of one head.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let the room point at the cell of the story, embedding and head 2, before you show
@@ -784,10 +787,11 @@ for name, which in {"queries": [0], "keys": [1], "values": [2], "keys and querie
 # the queries takes nothing but the mark of head 2 out of them. So as long as this mark is in the
 # *query*, it must find something in the damaged keys.
 #
-# What could it find? Head 1 looks most of all two tokens back, so the key of `v` holds a mark of
-# `D` as well. (In the table above, letters asked for this mark in vain; here a mark asks.) When
-# layer 2 reads `i` at position 9, head 2 has written that `D` came before. If these two marks find
-# each other, keys without heads 1 and 2 should lose the remaining answers.
+# What could it find? Among the 36 shares, 5.3 came from head 2 in the query and head 1 in the key.
+# Head 1 looks most of all two tokens back, so the key of `v` holds a mark of `D` as well. (In the
+# table above, letters asked for this mark in vain; here a mark asks.) When layer 2 reads `i` at
+# position 9, head 2 has written that `D` came before. If these two marks find each other, keys
+# without heads 1 and 2 should lose the remaining answers.
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
 for other in range(4):
@@ -796,7 +800,7 @@ for other in range(4):
         print(f"without heads {other + 1} and {back + 1}: {right_with([1], other, back):.0%}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# They do: keys without heads 1 and 2 leave no more answers than one layer reaches, while heads 3
+# They do: keys without heads 1 and 2 leave about as few answers as one layer reaches, while heads 3
 # and 4 make no difference. Beside the path of our story, the model has a spare one.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -821,9 +825,10 @@ for other in range(4):
 # In each start the model needs the heads that look back: without these heads, about as many answers
 # stay as with one layer. (With equal weights in place of silence, the two of starts 2 to 4 leave 37
 # to 48%.) In starts 2 to 4 all of the harm goes through the keys. In starts 0 and 1 there is a
-# spare path: keys without one further head leave 20% and 17%. As a control we took as many other
-# heads away. The worst choice left 76 to 93% in four starts, and 35% in start 2, where both other
-# heads look at their own token.
+# spare path: keys without one further head leave 20% and 17%. As a control we silenced as many
+# other heads. The worst choice left 92 or 93% in three starts and 85% in start 0. In start 2 it
+# left 38%, where both other heads look at their own token: there only the damaged keys speak for
+# our story.
 #
 # The table is stored, made by `python -m d2l_attention.experiments.repeats --starts 5`. A head
 # looks back if its weight there is at least half of the largest.
