@@ -112,7 +112,8 @@ def wants_much(scores):
 def test_memory_that_the_machine_may_have_but_a_check_may_not(tell, monkeypatch, limited):
     if limited == "by us, who look":
         monkeypatch.setattr(sandbox, "examined", examined_without_limit)
-    assert "more memory than a check may use" in tell(wants_much).message
+    # A busy machine needs long for so much memory.
+    assert "more memory than a check may use" in tell(wants_much, seconds=50).message
 
 
 def examined_without_limit(exercise, answer):
