@@ -138,6 +138,31 @@ def test_every_cell_has_its_place_on_the_slides(path):
 
 
 @notebook_paths
+def test_no_line_of_a_paragraph_begins_a_list(path):
+    """As 'chapter' and, on the next line, '1. A narrow kernel ...' would."""
+    for cell in read_text(text_of(path)).cells:
+        if cell.cell_type == "markdown":
+            assert not list_in_a_paragraph(cell.source), cell.source
+
+
+def list_in_a_paragraph(source):
+    """A line that begins as a list does, below one that is of no list and not bold to its end."""
+    return re.search(r"^(?!#|[-+*] |\d+[.)] | )\S.*(?<!\*)\n([-+*]|1[.)]) ", source, re.MULTILINE)
+
+
+def test_such_lists_are_seen():
+    assert list_in_a_paragraph("as in chapter\n1. A narrow kernel")
+    assert list_in_a_paragraph("is $(1 + 1\n+ 4) / 3$")
+    for fine in (
+        "**You will**\n- see",
+        "- one\n- two",
+        "1. one\n   and more\n2. two",
+        "text\n\n- one",
+    ):
+        assert not list_in_a_paragraph(fine)
+
+
+@notebook_paths
 def test_notes_for_the_lecturer_are_in_the_text_only(path):
     notes = [cell for cell in read_text(text_of(path)).cells if is_note(cell)]
     assert notes, "a lecture needs notes"

@@ -523,9 +523,9 @@ class PlainFFN(nn.Module):
 # uncorrelated and of the same size. Then each sum doubles the variance (chapter 3), and after the
 # 18 sums of the original's decoder, the numbers are $\sqrt{2^{18}}$, 512 times as large. To undo
 # this, **layer norm** (Ba et al., 2016) brings the numbers of each token back to mean 0 and
-# standard deviation 1 after each sum. Take the token $(2, 2, 5)$, with mean 3 and variance $(1 + 1
-# + 4) / 3 = 2$. The norm turns it into $(-1, -1, 2) / \sqrt 2$, and ten times this token becomes
-# the same:
+# standard deviation 1 after each sum. Take the token $(2, 2, 5)$. Its mean is 3, and its
+# variance is $(1 + 1 + 4) / 3 = 2$. The norm turns it into $(-1, -1, 2) / \sqrt 2$, and ten times
+# this token becomes the same:
 
 # %% slideshow={"slide_type": "fragment"}
 print(nn.LayerNorm(3)(torch.tensor([[2.0, 2.0, 5.0], [20.0, 20.0, 50.0]])).detach())
