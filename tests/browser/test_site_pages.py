@@ -12,6 +12,7 @@ from accessibility import contrast_harms, harms
 from PIL import Image
 from site_build import CHAPTERS, ROOT, WITH_SLIDES
 
+from d2l_attention.exercises.engine.examine import NOT_ATTEMPTED
 from notebooks.publish.gates import answers
 from notebooks.publish.site.picture import PICTURE as README_PICTURE
 from notebooks.publish.site.picture import WINDOW, take_picture
@@ -89,6 +90,7 @@ def test_page(open_page, name):
     page = open_page(f"{name}.html", color_scheme="light")
     page.wait_for_function("!document.querySelector('img.live-view')")
     assert page.locator(".gate").count() == predictions(name)
+    assert NOT_ATTEMPTED.message not in page.content()
     page.evaluate(OPEN_GATES)
     found = page.evaluate(PROBLEMS) + harms(page, SEEN["light"])
     use_dark(page)
