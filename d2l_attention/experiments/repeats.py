@@ -201,9 +201,9 @@ def one_start(seed: int, steps: int = 1000) -> dict[str, float]:
         found.append(damaged(function, *heads))
         as_many = combinations(others, min(len(heads), len(others)))
         found.append(min(damaged(function, *same) for same in as_many))
-    found += with_damaged(two, heads)
-    one_more = (with_damaged(two, [*heads, other])[1] for other in others)
-    found.append(min(one_more, default=found[-4]))  # where none is left: the keys as they were
+    parts = with_damaged(two, heads)
+    one_more = [with_damaged(two, [*heads, other])[1] for other in others]
+    found += [*parts, min(one_more or [parts[1]])]  # parts[1]: the keys, where no head is left
     found += [accuracy(one), accuracy(wide)]
     return dict(zip(COLUMNS.split("|"), found, strict=True))
 
