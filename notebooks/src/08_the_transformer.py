@@ -929,7 +929,8 @@ for words in zip(read, wanted, losses, strict=True):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Many sentences at once
 #
-# To translate many sentences at once, the loop has to go on until all of them have ended:
+# Before we train one: does our translator write what the package's writes? Here is our loop, which
+# goes on until all sentences of a batch have ended:
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -1278,9 +1279,9 @@ def draw_paths(figure, close_1=False, close_2=False, close_3=False):
     ax.axis("off")
     rows = ((english[:-1], 2, 0.33, (4, 5, 6)), (french, 0, -0.33, (6, 7, 8)))
     for words, y, below, phrase in rows:
-        corner = phrase[0] - 0.5, min(y, y + below) - 0.22
+        corner = phrase[0] - 0.6, min(y, y + below) - 0.22
         frame = dict(fill=False, edgecolor=FAINT, lw=1.2)
-        ax.add_patch(plt.Rectangle(corner, 3.0, 0.77, **frame))
+        ax.add_patch(plt.Rectangle(corner, 3.2, 0.77, **frame))
         for i, word in list(enumerate(words))[phrase[0] :]:
             bold = "bold" if i in phrase else "normal"
             ax.text(i, y, word, ha="center", va="center", fontsize=13, weight=bold)

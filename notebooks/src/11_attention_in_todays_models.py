@@ -773,6 +773,7 @@ schematic("delta rule")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The delta rule, token by token
+#
 # In code, for n tokens:
 
 

@@ -444,8 +444,8 @@ assert D_before > max(query @ (norm_2(vector) @ W_k) for vector in (e_i, e_D))
 # %% [markdown] slideshow={"slide_type": "skip"}
 # It does fit: the query of `D` finds the `i` that has a `D` before it. The letter `D` without a
 # mark scores low, as it should: looking there would lead to the copy, and not to what follows the
-# copy. The sizes are not yet those of the model, whose norm divides the letter by a vector six
-# times as long.
+# copy. In the model the numbers are smaller, because there the norm divides by the length of the
+# whole vector at the position, which is six times that of the letter.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Write D at the left and at the right of the board and draw both paths to the score.
@@ -849,6 +849,7 @@ folder = os.environ.get("D2L_ATTENTION_MODEL")  # of a model on this machine
 minilm = measure(folder, my_attention) if folder else stored()
 size = f"{minilm['parameters']:,} parameters"
 print(*(f"{name} {value}" for name, value, _ in minilm["told"][:4]), size, sep=", ")
+print("the same with a function of one's own, within 1e-5:", minilm["the same"])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # These figures are stored. With the model's folder in the variable `D2L_ATTENTION_MODEL`, the cells
@@ -861,18 +862,37 @@ print(*(f"{name} {value}" for name, value, _ in minilm["told"][:4]), size, sep="
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Where its heads look
 #
-# Does this BERT have a previous-token head, as Clark et al. (2019) found in a larger one? For each
-# place, here is the head with the largest mean weight over the words of eight sentences. Head 1.3
-# is head 3 of layer 1, and [CLS] is the token before each text:
+# In a larger BERT, Clark et al. (2019) found heads that look at the token before, at the token
+# after, and above all at [SEP], the token after each text. And here? For each place, this is the
+# head with the largest mean weight over the words of eight sentences. Head 1.3 is head 3 of layer
+# 1, and [CLS] is the token before each text:
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Prints the head that looks most at each place
-for place in ("token before", "token after", "[CLS]"):
+for place in ("token before", "token after", "[SEP]", "[CLS]"):
     name, weight = minilm["looks"][place][0]
     print(f"{place:13} head {name}  {weight:.2f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# It does: head 1.3 gives all of its weight, rounded, to the token before.
+# Head 1.3 gives all of its weight, rounded, to the token before, and head 2.9 two thirds to the
+# token after. But no head gives [SEP] more than 0.15, where equal weights would give 0.08: here the
+# weight goes to [CLS].
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws two heads of the published model for one sentence
+figure, axes = plt.subplots(1, 2, figsize=(11, 5.2))
+for ax, (name, weights) in zip(axes, list(minilm["maps"].items())[::2], strict=True):
+    heatmap(ax, torch.tensor(weights), minilm["tokens"], minilm["tokens"], vmax=1.0)
+    ax.tick_params(axis="x", rotation=90)
+    ax.set_title(f"head {name}")
+figure.colorbar(axes[0].images[0], ax=axes, label="weight", shrink=0.8)
+figure.suptitle("One head looks at the token before, another at [CLS]", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two heat maps for the sentence 'The cat sat on the mat because it was tired'. Head 1.3
+# has a clear line just below the diagonal. Head 5.6 has nearly all of its weight in the first
+# column, which belongs to [CLS].*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask what a head should do that finds nothing (chapter 11): its weights must sum to
@@ -949,6 +969,7 @@ for way, words in (("blind", "equal weights"), ("silent", "output 0")):
 # - *Two bugs in a trained model*, 14 minutes
 # - *Other architectures*, 6 minutes
 # - *Ablations of every head*, 1 minute
+# - *From the outside in*, 2 minutes
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Read a configuration
@@ -1182,6 +1203,61 @@ for head in range(4):
 # %% [markdown] slideshow={"slide_type": "-"}
 # All four score high as induction heads, and yet each can be removed alone, probably because the
 # other three do the same work. So 'the accuracy stays' does not mean 'the head does nothing'.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### From the outside in
+#
+# *2 minutes.* When does the model know the next letter? Only the states of the last layer are meant
+# for `lm_head`, which turns them into letters. But earlier states have the same size, so we can ask
+# what it would say of them.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
+# Draws what lm_head makes of the states before, between and after the layers
+with torch.inference_mode():
+    run = two(as_ids(text), output_hidden_states=True)
+    early = [two.lm_head(two.model.norm(state)) for state in run.hidden_states[:-1]]
+looks = attention_maps(two, input_ids=as_ids(text))
+strongest = [looks_back(looks[0]).argmax(), induction(looks[1]).argmax()]
+
+figure, ax = plt.subplots(figsize=(11, 4.9))
+style = {"ha": "center", "va": "center", "family": "monospace"}
+for floor, logits in enumerate([*early, run.logits]):
+    for position, letter in enumerate(logits[0].argmax(dim=-1).tolist()):
+        right = (2 * text)[position + 1] == LETTERS[letter] and position > 7
+        looks_like = (
+            {"fontsize": 21, "weight": "bold"} if right else {"fontsize": 16, "color": FAINT}
+        )
+        ax.text(position, 1.6 * floor, LETTERS[letter], **style, **looks_like)
+for layer, head in enumerate(strongest):
+    weights = looks[layer][0, head]
+    for query, key in (weights > 0.3).nonzero().tolist():
+        path = (layer, query, key) in ((1, 8, 1), (0, 1, 0))
+        line = {"lw": 5, "color": WEIGHT} if path else {"lw": 1.5, "color": GREY}
+        ax.plot((key, query), (1.6 * layer + 0.35, 1.6 * layer + 1.2), **line)
+for position, letter in enumerate(text):
+    ax.text(position, -0.9, letter, fontsize=16, **style)
+floors = {"text": -0.9, "embedding": 0.0, "after layer 1": 1.6, "after layer 2": 3.2}
+for name, height in floors.items():
+    ax.text(-1, height, name, ha="right", va="center", fontsize=14)
+ax.set(xlim=(-3.4, 15.6), ylim=(-1.3, 3.7))
+ax.axis("off")
+ax.set_title("Only after layer 2 is the next letter there, and only in the second half")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the text, and above it three rows of letters, the likeliest next letter by the states
+# after the embedding, layer 1 and layer 2. In the upper row, the second half reads ive2AtnD, large
+# and bold, because it is right. Lines for weights above 0.3 lead up to layer 1 from the token
+# before, and up to layer 2, in the second half, from the token after the copy. One path is thick:
+# from the second D to the first i, and from there to the first D.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The lines show the heads with the highest scores above. After layer 1 each state holds the token
+# before, but does not yet name the token that follows.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Cover the upper row and ask what it will say at the second D. Then follow the thick
+# line down from there with a finger: it ends at the i of the first half, and at D below it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises
