@@ -9,25 +9,36 @@ from itertools import pairwise
 from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
 
-def attention_pooling() -> Diagram:
-    """Boxes and arrows from left to right. Queries (Q, D) and keys (K, D) enter a box that scores
-    each pair. The scores (Q, K) go through a softmax over the keys, which makes weights (Q, K).
-    The weights are multiplied by the values (K, V), which enter only here. The output is
-    (Q, V).
+def words_attend() -> Diagram:
+    """Boxes and arrows. The words angry, dogs and bark, (3, 5), go through the matrices W_q, W_k
+    and W_v. The word dogs is followed: its query (3, 0) meets the keys of all three words, (1, 0),
+    (0, 1) and (0, 0), in dot products, which give the scores 3, 0 and 0. The softmax turns them
+    into the weights 0.91, 0.05 and 0.05. A weighted sum of all three values, (0, 1), (1, 0) and
+    (0, 0), gives the output, 0.05 and 0.91.
     """
-    d = Diagram("Weights come from queries and keys; values are only averaged", 10, 3.6)
-    queries = d.box("queries\n(Q, D)", 0.8, 2.5, 1.2, kind=TENSOR)
-    keys = d.box("keys\n(K, D)", 0.8, 1.55, 1.2, kind=TENSOR)
-    values = d.box("values\n(K, V)", 0.8, 0.6, 1.2, kind=TENSOR)
-    score = d.box("score\neach pair", 2.75, 2.5, 1.4)
-    softmax = d.box("softmax\nover keys", 5.05, 2.5, 1.4)
-    average = d.box("weights\n@ values", 7.35, 2.5, 1.4)
-    output = d.box("output\n(Q, V)", 9.2, 2.5, 1.2, kind=TENSOR)
-    d.arrow(queries, score)
-    d.arrow(keys, score)
-    d.arrow(score, softmax, "scores\n(Q, K)")
-    d.arrow(softmax, average, "weights\n(Q, K)")
-    d.arrow(values, average)
+    d = Diagram("From words to an answer for dogs: three matrices, then attention", 11.6, 4.9)
+    words = d.box("angry\ndogs\nbark\n(3, 5)", 0.75, 2.4, 1.1, 3.5, kind=TENSOR)
+    made = {}
+    for name, text, y, height in (
+        ("q", "query of dogs\n(3, 0)", 3.8, 0.75),
+        ("k", "keys\n(1, 0)\n(0, 1)\n(0, 0)", 2.55, 1.1),
+        ("v", "values\n(0, 1)\n(1, 0)\n(0, 0)", 1.2, 1.1),
+    ):
+        matrix = d.box(f"$W_{name}$", 2.1, y, 0.7, 0.6, kind=LEARNED)
+        made[name] = d.box(text, 3.75, y, 1.6, height, kind=TENSOR)
+        d.arrow(words, matrix)
+        d.arrow(matrix, made[name])
+    product = d.box("dot\nproducts", 5.6, 3.8, 1.1)
+    scores = d.box("scores\n3\n0\n0", 6.95, 3.7, 0.9, 1.1, kind=TENSOR)
+    softmax = d.box("softmax\nover keys", 8.2, 3.8, 1.1)
+    weights = d.box("weights\n0.91\n0.05\n0.05", 9.6, 3.7, 1.05, 1.1, kind=TENSOR)
+    average = d.box("weighted\nsum", 9.2, 1.2, 1.1)
+    output = d.box("output\n0.05, 0.91", 10.75, 1.2, 1.45, kind=TENSOR)
+    for start, end in pairwise((made["q"], product, scores, softmax, weights)):
+        d.arrow(start, end)
+    d.arrow(made["k"], product)
+    d.arrow(weights, average)
+    d.arrow(made["v"], average)
     d.arrow(average, output)
     return d
 
@@ -314,7 +325,7 @@ def indexer() -> Diagram:
 
 
 PICTURES = {
-    "attention pooling": attention_pooling,
+    "words attend": words_attend,
     "scaled dot-product": scaled_dot_product,
     "masked softmax": masked_softmax,
     "one-vector decoder": one_vector_decoder,
