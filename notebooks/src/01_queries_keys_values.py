@@ -63,7 +63,7 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The idea became known through translation. In 2014 a network read the whole sentence into one
 # vector; Bahdanau, Cho and Bengio (2015) let it look back at all words before it wrote each of its
-# own, as we shall in chapter 5.
+# own, as our translator in chapter 5 will.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask before you show the answer. Expect 'cut or pad' and 'add the words up'; divided
@@ -165,7 +165,7 @@ print(names, scores)
 #
 # How do we turn these scores into weights, which should be non-negative and sum to one? First, the
 # exponential makes every score positive and keeps their order. Then we divide by the sum of all
-# exponentials, and these two steps together are the **softmax**:
+# exponentials. These two steps together are the **softmax**:
 #
 # $$\alpha_j = \frac{e^{a_j}}{\sum_{l} e^{a_l}}$$
 #
@@ -183,7 +183,7 @@ print(names, scores)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The wind at the star
 #
-# Three lines turn the four scores into an answer:
+# These three lines turn the four scores into an answer:
 
 # %% slideshow={"slide_type": "-"}
 positive = scores.exp()  # (1, 4)
@@ -241,8 +241,8 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Attention pooling in one formula
 #
-# Let us now forget the weather. For any query and any database of $K$ pairs, **attention pooling**
-# gives every pair a weight and adds up the weighted values:
+# What did we do? For any query and any database of $K$ pairs, **attention pooling** gives every
+# pair a weight and adds up the weighted values:
 #
 # $$\operatorname{Attention}(q) = \sum_{j=1}^{K} \alpha(q, k_j)\, v_j
 # \qquad\text{with}\qquad \alpha(q, k_j) = \frac{e^{a(q, k_j)}}{\sum_{l} e^{a(q, k_l)}}$$
@@ -283,7 +283,7 @@ print("our lines", exponentials / exponentials.sum(dim=-1, keepdim=True))
 # They stay the same: every exponential is multiplied by $e^{100}$, which cancels, since
 # $e^{a + 100} = e^{100} e^a$. So the softmax depends only on the *differences* between scores. But
 # our three lines compute $e^{100}$ itself, which float32 stores as infinity, and infinity
-# divided by infinity is NaN, 'not a number'.
+# divided by infinity is NaN.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. One minute in pairs. Expect three votes: 'the larger one takes all', 'nothing', and
@@ -321,11 +321,11 @@ def pool(scores, values):
 # The same three matrices serve every word, so 50 words need no more of them than 5.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Let us choose such matrices by hand for 'angry dogs bark', where each word lacks something that
-# another word knows. *Dogs* lacks whether they may be stroked, which the adjective knows. *Bark*
-# lacks how many there are, which the noun knows: 'bark' or 'barks'? *Angry* would need the same in
-# French, where it takes an ending. Here a word is five numbers. Under *plural*, $1$ means plural,
-# $-1$ singular, and $0$ that the word does not say; under *angry*, $-1$ means gentle.
+# Let us choose such matrices by hand for 'angry dogs bark', where each word leaves something open
+# that another word knows. *Dogs* leaves open whether they may be stroked, which the adjective
+# knows. *Bark* leaves open how many there are, which the noun knows: 'bark' or 'barks'? *Angry*
+# would need this in French, where it takes an ending. Here a word is five numbers. Under *plural*,
+# $1$ means plural, $-1$ singular, and $0$ neither; under *angry*, $-1$ means gentle.
 #
 # | word | adjective | noun | verb | plural | angry |
 # |---|---|---|---|---|---|
@@ -394,7 +394,7 @@ schematic("words attend")
 # %% slideshow={"slide_type": "fragment"}
 def words_attend(words, W_q, W_k):
     queries, keys, values = words @ W_q.T, words @ W_k.T, words @ W_v.T
-    return pool(queries @ keys.mT, values)  # all dot products at once: (Q, D) @ (D, K)
+    return pool(queries @ keys.mT, values)  # mT transposes: all dot products at once
 
 
 answers, word_weights = words_attend(words, W_q, W_k)
@@ -405,7 +405,7 @@ print("angry, dogs and bark receive\n", answers)
 figure, ax = plt.subplots(figsize=(6.4, 3.4))
 heatmap(ax, word_weights, ["angry", "dogs", "bark"], ["angry", "dogs", "bark"], numbers=True)
 ax.set(ylabel="query", xlabel="key")
-ax.set_title("Each word attends to the one that knows what it lacks")
+ax.set_title("Each word attends to the one that knows what it leaves open")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -435,9 +435,9 @@ gentle_answers, gentle_weights = words_attend(gentle, W_q, W_k)
 print("dogs receive", gentle_answers[1], "weights as before:", gentle_weights.equal(word_weights))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# No query and no key has changed, so the weights are those of the heat map. But the answer turns
-# from 0.91 to $-0.91$: these dogs may be stroked. The query and the keys decide how much a word
-# counts, and its value decides what it contributes.
+# No query and no key has changed, so the weights are those of the heat map, but the answer turns
+# from 0.91 to $-0.91$: these dogs may be stroked. This is the difference between a key and a value.
+# Query and keys decide how much a word counts, while its value decides what it contributes.
 #
 # The order of the words makes no difference, because a sum does not depend on the order of its
 # terms. To attention pooling, 'dog bites man' and 'man bites dog' are the same database, and
@@ -483,7 +483,7 @@ for rises in ([0.0, 0.0], [0.01, 0.0], [0.0, 0.01]):
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A rising score pulls the output towards its own value: the first score down towards 4, the second
 # up towards 8. Both moves have the same size, because weight times distance is the same:
-# $\tfrac14 \cdot 3 = \tfrac34 \cdot 1$. With its sign, this product is the slope, the movement of
+# $\tfrac14 \cdot 3 = \tfrac34 \cdot 1$. This product, with its sign, is the slope, the movement of
 # the output per unit of the score:
 #
 # $$\frac{\partial o}{\partial a_j} = \alpha_j\,(v_j - o)$$
@@ -578,8 +578,8 @@ assert small == 20 > max(large, both)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Four kinds of weights
 #
-# A softmax gives weights that are non-negative and sum to one. What is that good for? To find out,
-# let us go back to the map and choose weights for the four winds by hand:
+# A softmax gives weights that are non-negative and sum to one. What is that good for? Let us go
+# back to the map and choose weights for the four winds by hand:
 #
 # | weights | Harbour | Hill | Forest | Lake |
 # |---|---|---|---|---|
