@@ -95,8 +95,8 @@ for noun in ("cake", "orange"):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## What you need
 #
-# A **mask** (chapter 4) is True where a query may attend. Queries, keys and values (chapter 3) come
-# again below.
+# A **mask** (chapter 4) says which words a word may look at. Queries, keys and values (chapter 3)
+# come again below.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From the whole to one number
@@ -519,13 +519,13 @@ def your_ffn(X, dense1, dense2):  # one line: (B, n, D) -> (B, n, D)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Compares your network with a trained one
-def compare(yours, wanted, mistakes, otherwise="Look at the shapes, line by line."):
+def compare(yours, wanted, mistakes, otherwise="Go through the text above, step by step."):
     if yours is None:
         return "Your function returns nothing yet."
     if yours.shape != wanted.shape:
         return f"Not yet. It should return {tuple(wanted.shape)}, and gives {tuple(yours.shape)}."
     if torch.allclose(yours, wanted, atol=1e-4):
-        return "Right: it gives what the trained part gives."
+        return "Right: it gives what it should."
     found = [said for said, result in mistakes if torch.allclose(yours, result, atol=1e-4)]
     return "Not yet. " + (found or [otherwise])[0]
 
@@ -925,8 +925,8 @@ for part, trained_part in parts:
     part.load_state_dict(trained_part.state_dict())
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The folded cell then puts each of your functions that was right in the place of ours, so that
-# from here on your code does the work.
+# The folded cell then puts your FFN, weights and encoder block, where they were right, in the place
+# of ours. From here on, your code does the work.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Puts your functions into the translator, where they were right
