@@ -102,7 +102,7 @@ for noun in ("cake", "orange"):
 # ## From the whole to one number
 #
 # To see how such a machine gets from one language to the other, let us follow a shorter sentence,
-# *he sees her*. The translator reads the English, together with the French that it has
+# *he sees her*. The translator reads the English and the French that it has
 # written so far. At each French position it scores all 442 entries of its vocabulary, and the best
 # one becomes the next word. Each word is a **token** here, and so are two marks: `<bos>` begins the
 # French, and `<eos>` ends a sentence.
@@ -926,7 +926,7 @@ for part, trained_part in parts:
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The folded cell then puts your FFN, weights and encoder block, where they were right, in the place
-# of ours. From here on, your code does the work.
+# of ours. From here on, your code works.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Puts your functions into the translator, where they were right
