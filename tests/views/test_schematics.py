@@ -147,7 +147,7 @@ def test_broken_pictures_are_noticed():
         assert fault in faults, fault
 
 
-def test_an_arrow_is_straight_or_goes_right_and_then_up_or_down():
+def test_an_arrow_is_straight_or_goes_right_and_then_up_or_down_or_the_other_way():
     d = Diagram("Arrows", 8.0, 4.0)
     start, beside = d.box("a", 1.0, 3.0, 1.0, 0.5), d.box("b", 4.0, 2.75, 1.0, 2.0)
     below, last = d.box("c", 1.25, 1.0, 1.0, 0.5), d.box("d", 6.0, 3.0, 1.0, 0.5)
@@ -155,11 +155,13 @@ def test_an_arrow_is_straight_or_goes_right_and_then_up_or_down():
     d.arrow(start, beside, y=2.875)
     d.arrow(below, start, x=1.125)
     d.arrow(below, last)
+    d.arrow(last, below)
     assert d.arrows == [
         [(1.5, 3.0), (3.5, 3.0)],
         [(1.5, 2.875), (3.5, 2.875)],
         [(1.125, 1.25), (1.125, 2.75)],
         [(1.75, 1.0), (6.0, 1.0), (6.0, 2.75)],
+        [(6.0, 2.75), (6.0, 1.0), (1.75, 1.0)],
     ]
 
 

@@ -228,6 +228,31 @@ def transformer() -> Diagram:
     return d
 
 
+def transformer_block() -> Diagram:
+    """Three lanes side by side, for the words 'he', 'sees' and 'her', through one encoder block
+    from top to bottom. In each lane a line leads from the word's vector through two 'add & norm' to
+    its new vector. Beside this line stand an attention and an FFN, which read it and give
+    their answers to the next 'add & norm'. A thick link joins the attentions of the three lanes,
+    and nothing joins the FFNs.
+    """
+    d = Diagram("The words meet in attention only; an FFN stays in its lane", 8.6, 5.3)
+    top, attention, first, ffn, second, low = 4.45, 3.6, 2.85, 2.15, 1.5, 0.75
+    d.link((2.2, attention + 0.2), (7.8, attention + 0.2))
+    for word, x in (("he", 1.0), ("sees", 3.75), ("her", 6.5)):
+        d.lane(x - 0.75, 0.4, x + 1.9, 4.85)
+        given, result = (d.box(word, x, y, 0.8, 0.45, kind=TENSOR) for y in (top, low))
+        norms = [d.box("add & norm", x, y, 1.25, 0.4, kind=LEARNED) for y in (first, second)]
+        for start, end in pairwise((given, *norms, result)):
+            d.arrow(start, end)
+        attend = d.box("attention", x + 1.3, attention, 1.05, 0.7, kind=LEARNED)
+        d.arrow(d.branch(x, attention - 0.1), attend)
+        d.arrow(attend, norms[0])
+        network = d.box("FFN", x + 1.3, ffn, 1.05, 0.45, kind=LEARNED)
+        d.arrow(d.branch(x, ffn), network)
+        d.arrow(network, norms[1])
+    return d
+
+
 def latent_attention() -> Diagram:
     """Boxes and arrows from left to right. A token x, (B, n, D), goes through W_q to the queries,
     of which one part is rotated by its position, through W_down to the latent c, (B, n, L), and
@@ -332,6 +357,7 @@ PICTURES = {
     "Bahdanau decoder": bahdanau_decoder,
     "multi-head": multi_head,
     "Transformer": transformer,
+    "Transformer block": transformer_block,
     "latent attention": latent_attention,
     "absorbed matrix": absorbed_matrix,
     "delta rule": delta_rule,
