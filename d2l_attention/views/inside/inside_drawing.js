@@ -206,7 +206,7 @@ function largeMap(canvas, look, head, [queries, keys], root, { focus, ramp, colo
   let angle = angleAbove(widths, cell, 13);
   if (angle === -45) [cell, beyond] = [fit(room - 0.71 * high), 8 + 0.71 * high]; // the last leans out
   if (angle === -45) angle = angleAbove(widths, cell, 13);
-  const top = Math.ceil({ 0: 0, "-45": 0.71 * high, "-90": high }[angle]) + 34;
+  const top = Math.ceil({ 0: 0, "-45": 0.71 * high, "-90": high }[angle]) + 38;
   const context = prepare(canvas, left + K * cell + Math.ceil(beyond), top + Q * cell + 4);
   context.font = font;
   context.textBaseline = "middle";
@@ -233,7 +233,7 @@ function largeMap(canvas, look, head, [queries, keys], root, { focus, ramp, colo
     const [q, k] = [Math.floor(i / K), i % K];
     const [x, y] = [left + (k + 0.5) * cell, top + (q + 0.5) * cell];
     context.fillStyle = colour(lettersOn(weight / look.largest()));
-    if (cell >= 34 && look.seen(head, q, k)) context.fillText(weight.toFixed(2), x, y);
+    if (cell >= 30 && look.seen(head, q, k)) context.fillText(weight.toFixed(2), x, y);
   });
   const shape = { left, top, cell, line: cell, R: Q, C: K };
   if (focus) outline(context, shape, focus, colour);
