@@ -115,7 +115,9 @@ can_be = {
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the seven keys
 figure, ax = plt.subplots(figsize=(9, 2.6))
-heatmap(ax, keys.T, ["alive", "place", "action"], words, vmax=3.0, cmap=ramp_to(KEY))
+features = "alive", "place", "action"
+heatmap(ax, keys.T, features, words, vmax=3.0, cmap=ramp_to(KEY), sides=None)
+ax.set_xlabel("keys", color=KEY, labelpad=7)
 for row, line in enumerate(keys.T.tolist()):
     for column, number in enumerate(line):
         ink = ON_STRONG if number > 2 else ON_WEAK
@@ -471,7 +473,7 @@ look_inside(model, *inputs, tokens=tokens, title="Two languages meet in the deco
 #   prediction is worth more than none.
 # - A **folded** cell shows one line and three dots. It imports, draws, checks, measures or shows a
 #   view, and a click opens it. You may leave it closed.
-# - The **core path** takes 60 to 130 minutes, and each chapter says how long. From chapter 3 on it
+# - The **core path** takes 55 to 130 minutes, and each chapter says how long. From chapter 3 on it
 #   has a marked place to stop half-way. What comes under *Going further* can be
 #   read in almost any order, or left out.
 # - Most chapters **build** their mechanism in plain code, and then show that the package

@@ -3,10 +3,12 @@ from itertools import combinations, pairwise
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from d2l_attention import views
+from d2l_attention.views.palette import COLOURS
 from d2l_attention.views.schematics import DESCRIPTIONS, PICTURES, schematic
 from d2l_attention.views.schematics.drawing import DPI, Box, Diagram
 
@@ -112,6 +114,13 @@ def test_each_picture_can_be_read(name):
 
 
 @pytest.mark.parametrize("name", PICTURES)
+def test_letters_have_colours_that_the_dark_theme_knows(name):
+    # Black is what an SVG does not write down, so no theme can change it.
+    known = {light.lower() for role, (light, _) in COLOURS.items() if role != "on-weak"}
+    assert {to_hex(text.get_color()) for text in texts(drawn(PICTURES[name]()))} <= known
+
+
+@pytest.mark.parametrize("name", PICTURES)
 def test_each_picture_is_described(name):
     """Every shape on the picture is in the words as well: 'D/2H' and '(B, Q, D)'."""
     figure, words = schematic(name), DESCRIPTIONS[name]
@@ -147,7 +156,7 @@ def test_broken_pictures_are_noticed():
         assert fault in faults, fault
 
 
-def test_an_arrow_is_straight_or_goes_right_and_then_up_or_down():
+def test_an_arrow_is_straight_or_goes_right_and_then_up_or_down_or_the_other_way():
     d = Diagram("Arrows", 8.0, 4.0)
     start, beside = d.box("a", 1.0, 3.0, 1.0, 0.5), d.box("b", 4.0, 2.75, 1.0, 2.0)
     below, last = d.box("c", 1.25, 1.0, 1.0, 0.5), d.box("d", 6.0, 3.0, 1.0, 0.5)
@@ -155,11 +164,13 @@ def test_an_arrow_is_straight_or_goes_right_and_then_up_or_down():
     d.arrow(start, beside, y=2.875)
     d.arrow(below, start, x=1.125)
     d.arrow(below, last)
+    d.arrow(last, below)
     assert d.arrows == [
         [(1.5, 3.0), (3.5, 3.0)],
         [(1.5, 2.875), (3.5, 2.875)],
         [(1.125, 1.25), (1.125, 2.75)],
         [(1.75, 1.0), (6.0, 1.0), (6.0, 2.75)],
+        [(6.0, 2.75), (6.0, 1.0), (1.75, 1.0)],
     ]
 
 

@@ -93,7 +93,7 @@ OTHER_OUTPUTS = {
 
 write_attend = Exercise(
     **heading("1.2", "Write attention pooling", "easy", minutes=5),
-    section="Build attention pooling",
+    section="Attention pooling without overflow",
     stub=attend,
     solution=attend_solution,
     explanation="`dim=-1` is the axis of the keys: each query shares a weight of 1 among all keys. "

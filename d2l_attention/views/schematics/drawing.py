@@ -129,6 +129,16 @@ class Diagram:
         self.ax.add_patch(Rectangle(corner, *side, linewidth=1.2, zorder=0, **style))
         self._write(text, left + 0.1, bottom + 0.2, SHAPE, ha="left")
 
+    def lane(self, left: float, bottom: float, right: float, top: float) -> None:
+        """A thin line around what happens to one token."""
+        style: dict[str, Any] = {"fill": False, "edgecolor": FAINT, "linestyle": "--"}
+        size = right - left, top - bottom
+        self.ax.add_patch(Rectangle((left, bottom), *size, linewidth=1.2, zorder=0, **style))
+
+    def link(self, start: Point, end: Point) -> None:
+        """A thick line behind boxes and arrows: what it passes exchanges information."""
+        self.ax.plot(*zip(start, end, strict=True), color=WEIGHT, linewidth=9, zorder=0.5)
+
     def branch(self, x: float, y: float) -> Box:
         """A dot on a line, from which a further arrow may begin."""
         self.ax.plot(x, y, marker="o", markersize=7, color=INK)
@@ -144,6 +154,8 @@ class Diagram:
         y: float | None = None,
     ) -> None:
         """An arrow from border to border: straight where it can be, else right and then up or down.
+
+        To a box on the left it goes up or down first.
 
         Lines meet the middle of a box; ``x`` moves an upright one, ``y`` the level one that leaves.
         The label is above the longest piece where that is level, right of it where it is upright.
@@ -198,5 +210,9 @@ def _route(start: Box, end: Box, x: float | None, y: float | None) -> list[Point
     leave, enter = (start.bottom, end.top) if end.top < start.bottom else (start.top, end.bottom)
     if max(start.left, end.left) <= upright <= min(start.right, end.right):
         return [(upright, leave), (upright, enter)]
+    if end.right < start.left:
+        upright, level = start.middle[0], end.middle[1]
+        leave = start.bottom if level < start.bottom else start.top
+        return [(upright, leave), (upright, level), (end.right, level)]
     level, upright = start.middle[1] if y is None else y, end.middle[0]
     return [(start.right, level), (upright, level), (upright, enter)]

@@ -6,28 +6,40 @@ that nothing overlaps and that the words give every shape.
 
 from itertools import pairwise
 
+from d2l_attention.views.palette import INK
 from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
 
-def attention_pooling() -> Diagram:
-    """Boxes and arrows from left to right. Queries (Q, D) and keys (K, D) enter a box that scores
-    each pair. The scores (Q, K) go through a softmax over the keys, which makes weights (Q, K).
-    The weights are multiplied by the values (K, V), which enter only here. The output is
-    (Q, V).
+def words_attend() -> Diagram:
+    """Boxes and arrows. The words angry, dogs and bark, (3, 5), go through the matrices W_q, W_k
+    and W_v. The word dogs is followed: its query (3, 0) meets the keys of all three words, (1, 0),
+    (0, 1) and (0, 0), in dot products, which give the scores 3, 0 and 0. The softmax turns them
+    into the weights 0.91, 0.05 and 0.05. A weighted sum of all three values, (0, 1), (1, 0) and
+    (0, 0), gives the output, 0.05 and 0.91.
     """
-    d = Diagram("Weights come from queries and keys; values are only averaged", 10, 3.6)
-    queries = d.box("queries\n(Q, D)", 0.8, 2.5, 1.2, kind=TENSOR)
-    keys = d.box("keys\n(K, D)", 0.8, 1.55, 1.2, kind=TENSOR)
-    values = d.box("values\n(K, V)", 0.8, 0.6, 1.2, kind=TENSOR)
-    score = d.box("score\neach pair", 2.75, 2.5, 1.4)
-    softmax = d.box("softmax\nover keys", 5.05, 2.5, 1.4)
-    average = d.box("weights\n@ values", 7.35, 2.5, 1.4)
-    output = d.box("output\n(Q, V)", 9.2, 2.5, 1.2, kind=TENSOR)
-    d.arrow(queries, score)
-    d.arrow(keys, score)
-    d.arrow(score, softmax, "scores\n(Q, K)")
-    d.arrow(softmax, average, "weights\n(Q, K)")
-    d.arrow(values, average)
+    d = Diagram("From words to an answer for dogs: three matrices, then attention", 11.6, 4.9)
+    words = d.box("angry\ndogs\nbark\n(3, 5)", 0.75, 2.4, 1.1, 3.5, kind=TENSOR)
+    made = {}
+    for name, text, y, height in (
+        ("q", "query of dogs\n(3, 0)", 3.8, 0.75),
+        ("k", "keys\n(1, 0)\n(0, 1)\n(0, 0)", 2.55, 1.1),
+        ("v", "values\n(0, 1)\n(1, 0)\n(0, 0)", 1.2, 1.1),
+    ):
+        matrix = d.box(f"$W_{name}$", 2.1, y, 0.7, 0.6, kind=LEARNED)
+        made[name] = d.box(text, 3.75, y, 1.6, height, kind=TENSOR)
+        d.arrow(words, matrix)
+        d.arrow(matrix, made[name])
+    product = d.box("dot\nproducts", 5.6, 3.8, 1.1)
+    scores = d.box("scores\n3\n0\n0", 6.95, 3.7, 0.9, 1.1, kind=TENSOR)
+    softmax = d.box("softmax\nover keys", 8.2, 3.8, 1.1)
+    weights = d.box("weights\n0.91\n0.05\n0.05", 9.6, 3.7, 1.05, 1.1, kind=TENSOR)
+    average = d.box("weighted\nsum", 9.2, 1.2, 1.1)
+    output = d.box("output\n0.05, 0.91", 10.75, 1.2, 1.45, kind=TENSOR)
+    for start, end in pairwise((made["q"], product, scores, softmax, weights)):
+        d.arrow(start, end)
+    d.arrow(made["k"], product)
+    d.arrow(weights, average)
+    d.arrow(made["v"], average)
     d.arrow(average, output)
     return d
 
@@ -217,6 +229,31 @@ def transformer() -> Diagram:
     return d
 
 
+def transformer_block() -> Diagram:
+    """Three lanes side by side, for the words 'he', 'sees' and 'her', through one encoder block
+    from top to bottom. In each lane a line leads from the word's vector through two 'add & norm' to
+    its new vector. Beside this line stand an attention and an FFN, which read it and give
+    their answers to the next 'add & norm'. A thick link joins the attentions of the three lanes,
+    and nothing joins the FFNs.
+    """
+    d = Diagram("The words meet in attention only; an FFN stays in its lane", 8.6, 5.3)
+    top, attention, first, ffn, second, low = 4.45, 3.6, 2.85, 2.15, 1.5, 0.75
+    d.link((2.2, attention + 0.2), (7.8, attention + 0.2))
+    for word, x in (("he", 1.0), ("sees", 3.75), ("her", 6.5)):
+        d.lane(x - 0.75, 0.4, x + 1.9, 4.85)
+        given, result = (d.box(word, x, y, 0.8, 0.45, kind=TENSOR) for y in (top, low))
+        norms = [d.box("add & norm", x, y, 1.25, 0.4, kind=LEARNED) for y in (first, second)]
+        for start, end in pairwise((given, *norms, result)):
+            d.arrow(start, end)
+        attend = d.box("attention", x + 1.3, attention, 1.05, 0.7, kind=LEARNED)
+        d.arrow(d.branch(x, attention - 0.1), attend)
+        d.arrow(attend, norms[0])
+        network = d.box("FFN", x + 1.3, ffn, 1.05, 0.45, kind=LEARNED)
+        d.arrow(d.branch(x, ffn), network)
+        d.arrow(network, norms[1])
+    return d
+
+
 def latent_attention() -> Diagram:
     """Boxes and arrows from left to right. A token x, (B, n, D), goes through W_q to the queries,
     of which one part is rotated by its position, through W_down to the latent c, (B, n, L), and
@@ -253,7 +290,7 @@ def absorbed_matrix() -> Diagram:
     many, one = "latents c\n(n, L)", "query\n(1, d)"
     rows = (3.75, "explicit", many, "keys\n(n, d)", one), (1.8, "absorbed", one, "", many)
     for y, name, given, made, other in rows:
-        d.ax.text(0.15, y, name, fontsize=14, va="center")
+        d.ax.text(0.15, y, name, fontsize=14, color=INK, va="center")
         start = d.box(given, 2.1, y, 1.4, kind=TENSOR)
         matrix = d.box("$W_{uk,h}$", 3.95, y, 1.1, kind=LEARNED)
         result = d.box(made or "new query\n(1, L)", 5.75, y, 1.3, kind=TENSOR)
@@ -314,13 +351,14 @@ def indexer() -> Diagram:
 
 
 PICTURES = {
-    "attention pooling": attention_pooling,
+    "words attend": words_attend,
     "scaled dot-product": scaled_dot_product,
     "masked softmax": masked_softmax,
     "one-vector decoder": one_vector_decoder,
     "Bahdanau decoder": bahdanau_decoder,
     "multi-head": multi_head,
     "Transformer": transformer,
+    "Transformer block": transformer_block,
     "latent attention": latent_attention,
     "absorbed matrix": absorbed_matrix,
     "delta rule": delta_rule,
