@@ -169,7 +169,7 @@ def scores_of_heads(model: nn.Module, ids: Tensor) -> dict[str, list[list[float]
         [[round(score, 2) for score in score_of(weights).tolist()] for weights in maps]
         for score_of in (looks_back, induction)
     ]
-    return dict(zip(("token before", "after the copy"), rounded, strict=True))
+    return dict(zip(("token before", "token after the copy"), rounded, strict=True))
 
 
 def heads_above(least: float, scores: list[list[float]]) -> list[str]:

@@ -59,7 +59,7 @@ def chosen(monkeypatch):
         for score, head in enumerate(heads):
             layer, number = smollm2.number_of(head)
             table[layer][number] = 0.9 - score / 10
-    tables = dict(zip(("token before", "after the copy"), rows, strict=True))
+    tables = dict(zip(("token before", "token after the copy"), rows, strict=True))
     monkeypatch.setattr(smollm2, "scores_of_heads", lambda model, ids: tables)
 
 
@@ -183,8 +183,8 @@ def test_the_chapter_says_what_is_stored():
     text = chapter.read_text("utf-8").replace("\n# ", " ")
     for kind, table in zip(KINDS, stored["scores"].values(), strict=True):
         assert stored[kind] == smollm2.heads_above(smollm2.HIGH, table)
-        assert all(head in text for head in stored[kind])
-    assert "and not to other words: {} and {}".format(*stored["needed"]) in text
+    assert all(head in text for head in stored["previous-token heads"])
+    assert all(f"head **{head}**" in text for head in stored["needed"])
     assert "layers {} and {}".format(*stored["layers"]) in text
 
 

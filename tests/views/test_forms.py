@@ -10,7 +10,7 @@ from d2l_attention.views.player import outlines
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = sorted((ROOT / "notebooks" / "src").glob("[0-9]*.py"))
 # In the hands of other editors: these still have the old form.
-STILL = {"08_the_transformer", "13_your_attention_in_a_real_model"}
+STILL = {"08_the_transformer"}
 RULES = {
     "a query is a circle": r'"\*".*QUERY|QUERY.*"\*"',
     "the sides are 'queries' and 'keys'": r'[xy]label(?:=|\()f?"(?:.*\\n)?(?:key|query)"',
