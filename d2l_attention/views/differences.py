@@ -68,7 +68,7 @@ def alike(value: Any, other: Any) -> bool:
             return value.tolist() == other.tolist()
         value, other = (each.to(torch.complex128) for each in (value, other))  # real ones, too
         finite = other[other.isfinite()].abs()
-        # Beside a mask's -1e9 all scores would be alike: rounding is as large as what is not masked.
+        # Rounding is as large as what is not masked: beside -1e9 all scores would be alike.
         usual = finite[finite < MASKED]
         finite = usual if usual.numel() else finite
         near = 1e-5 * max(finite.max().item() if finite.numel() else 0.0, 0.1)

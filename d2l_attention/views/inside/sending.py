@@ -122,7 +122,7 @@ class _Text:
         described = known(module)
         about = {
             "does": described.does if described else "",
-            "formula": described.formula if described else "",
+            "formula": _formula(described, call),
             "chapter": _chapter(described.chapter if described else None),
             "code": source_of(module),
         }
@@ -199,6 +199,12 @@ def scores_of(look: Look) -> Tensor:
     if look.w_v is not None:
         return (queries[..., :, None, :] + keys[..., None, :, :]).tanh() @ look.w_v
     return queries @ keys.mT / look.size**0.5
+
+
+def _formula(described: Known | None, call: PartCall) -> str:
+    """None for an attention that was given a bias: no formula has one."""
+    given = {name for held in call.inputs for name in held.name.split(" = ")}
+    return described.formula if described and "bias" not in given else ""
 
 
 def _chapter(number: int | None) -> str:
