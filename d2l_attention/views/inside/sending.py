@@ -223,9 +223,7 @@ def _never_called(module: nn.Module, call: PartCall) -> list[str]:
     silent = [
         name
         for name, child in module.named_children()
-        if name not in begun
-        and not isinstance(child, SILENT)
-        and any(True for _ in child.parameters())
+        if name not in begun and type(child) not in SILENT and any(True for _ in child.parameters())
     ]
     return silent[:MOST_NAMES]
 
