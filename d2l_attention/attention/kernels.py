@@ -14,7 +14,8 @@ from d2l_attention.attention.checks import check_floats
 
 def gaussian(x: Tensor) -> Tensor:
     """exp(-x^2 / 2): every key counts, near ones most. Shape: any -> the same."""
-    return torch.exp(-(wide(x) ** 2) / 2)
+    # Times 1.0: the square of a large whole number, as of a time stamp, would wrap round.
+    return torch.exp(-((1.0 * wide(x)) ** 2) / 2)
 
 
 def boxcar(x: Tensor) -> Tensor:

@@ -25,7 +25,8 @@ class Pair:
     ``tags`` names the phenomena in the sentence, ``attributions`` the authors (one entry per
     target), where the source of the data gives them.
 
-    Errors: ``TypeError`` where a sentence is a string instead of a sequence of tokens.
+    Errors: ``TypeError`` where a sentence is a string instead of a sequence of tokens,
+    ``ValueError`` for a link to a token that is not there.
     """
 
     source: tuple[str, ...]
@@ -38,6 +39,12 @@ class Pair:
     def __post_init__(self) -> None:
         given = (self.source, self.targets, *self.targets)
         check_tokenized("source and targets", given)
+        for i, j in (*self.sure, *self.possible):
+            if not (0 <= i < len(self.source) and 0 <= j < len(self.target)):
+                raise ValueError(
+                    "a link is (source index, target index), counted from 0, in sentences of "
+                    f"{len(self.source)} and {len(self.target)} tokens, got {(i, j)}"
+                )
 
     @property
     def target(self) -> tuple[str, ...]:

@@ -41,7 +41,9 @@ class _Layers(nn.Module):
         # Times sqrt(D), below, that is about 1, as large as the positions. PyTorch's own start,
         # sqrt(D) times as large, would drown them: 60 BLEU instead of 96 on the course's corpus.
         nn.init.normal_(self.embedding.weight, std=num_hiddens**-0.5)
-        self.pos_encoding = positions or PositionalEncoding(num_hiddens, dropout)
+        if positions is None:  # a module with a length may be empty, and not true
+            positions = PositionalEncoding(num_hiddens, dropout)
+        self.pos_encoding = positions
         # Positions that are added drop out the sum themselves, and never twice.
         own = isinstance(self.pos_encoding, AddedPositions)
         self.dropout = nn.Identity() if own else nn.Dropout(check_dropout(dropout))

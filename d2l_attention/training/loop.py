@@ -70,7 +70,8 @@ def train(
     ``check_every`` steps, and at the end, the loss on ``valid`` is taken and ``folder`` gets
     ``last.pt``, and ``best.pt`` where it was the lowest. ``resume`` goes on from ``last.pt``: with
     the same ``steps`` the losses are those of a run that never stopped; a run that ended before its
-    first ``last.pt`` begins at the beginning, and a line says so. Another ``lr``, ``clip`` or
+    first ``last.pt`` begins at the beginning, and a line says so. Give it the same ``pairs``: of
+    these only the number and the words are compared. Another ``lr``, ``clip`` or
     ``guidance`` than before is used from there on, and a line says so. Ctrl-C, or a
     ``KeyboardInterrupt`` from ``on_step``, ends the step, saves and raises a
     ``KeyboardInterrupt`` that says how to go on.

@@ -50,7 +50,8 @@ def best_keys(scores: Tensor, visible: Tensor | None, num_chosen: int) -> Tensor
     if visible is None:
         visible = torch.ones_like(scores, dtype=torch.bool)
     visible = visible.expand(scores.shape)
-    scores = scores.masked_fill(~visible, -torch.inf)
+    # A score may be -inf itself, in half precision by overflow: what is hidden is still below it.
+    scores = scores.clamp_min(torch.finfo(scores.dtype).min).masked_fill(~visible, -torch.inf)
     best = scores.argsort(dim=-1, descending=True, stable=True)[..., :num_chosen]
     return torch.zeros_like(visible).scatter(-1, best, True) & visible
 

@@ -1,5 +1,7 @@
 """Who sees whom in a window, with global tokens and in BigBird, as masks: True = may attend."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import torch
 from torch import Tensor
 
@@ -109,13 +111,26 @@ def bigbird_blocks(
     beside = block[:, None] + torch.arange(-window, window + 1, device="cpu")
     beside = beside.masked_fill((beside < num_global) | (beside >= num_blocks), -1)
     first = block[:num_global].expand(num_blocks, -1)
+    if num_random == 0 or num_blocks == 0:
+        return torch.cat((first, beside), dim=1)
+    # What writes down a graph (torch.export, jit.trace) would write the drawing into it, and each
+    # run of the graph would draw other links. It follows one thread: in a second one they are drawn
+    # now, and the graph holds them as numbers.
+    sizes = int(num_blocks), int(window), int(num_global), num_random
+    with ThreadPoolExecutor(1) as elsewhere:
+        random = elsewhere.submit(draw_links, *sizes, seed).result()
+    return torch.cat((first, beside, torch.tensor(random, device="cpu")), dim=1)
+
+
+def draw_links(
+    num_blocks: int, window: int, num_global: int, num_random: int, seed: int
+) -> list[list[int]]:
+    """The random links of each block, as ``draw_unseen`` draws them with this seed."""
     generator = torch.Generator().manual_seed(seed)
-    random = block.new_empty(num_blocks, 0)
-    if num_random > 0:
-        # A few rows at a time: of long texts (blocks, blocks) numbers would be the largest tensor.
-        sizes = num_blocks, window, num_global, num_random
-        random = torch.cat([draw_unseen(rows, *sizes, generator) for rows in block.split(64)])
-    return torch.cat((first, beside, random), dim=1)
+    sizes = num_blocks, window, num_global, num_random
+    # A few rows at a time: of long texts (blocks, blocks) numbers would be the largest tensor.
+    rows = torch.arange(num_blocks, device="cpu").split(64)
+    return torch.cat([draw_unseen(each, *sizes, generator) for each in rows]).tolist()
 
 
 def draw_unseen(

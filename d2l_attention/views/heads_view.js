@@ -15,7 +15,7 @@ function asLook(whole, layer) {
       return (bytes[(head * Q + q) * K + k] / 255) * whole.largest;
     },
     seen: () => true,
-    largest: () => whole.largest,
+    range: () => [0, whole.largest],
   };
 }
 
@@ -101,7 +101,7 @@ function renderHeads({ model, el }) {
     const size = [Math.max(4, Math.round(K * scale)), Math.max(4, Math.round(Q * scale))];
     const context = prepare(canvas, ...size);
     context.imageSmoothingEnabled = scale < 1; // many weights a pixel: their mean
-    const image = pixels(headOf(look, head), Q, K, 0, look.largest(), ramp());
+    const image = pixels(headOf(look, head), Q, K, ...look.range(), ramp());
     context.drawImage(image, 0, 0, ...size);
   }
 

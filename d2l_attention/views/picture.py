@@ -34,6 +34,7 @@ def draw_weights(
     keys: Sequence[str],
     *,
     largest: float,
+    lowest: float = 0.0,
     panel_titles: Sequence[str],
     title: str,
     compare: Tensor | None = None,
@@ -42,8 +43,8 @@ def draw_weights(
 
     Three or four heads whose labels are words stand in rows of two, where words can be read.
 
-    Shape: weights (H, Q, K), compare (H, Q, K) or None; ``largest`` is the weight at the end
-    of the scale, ``panel_titles`` has a title for each head.
+    Shape: weights (H, Q, K), compare (H, Q, K) or None; ``lowest`` and ``largest`` are the weights
+    at the ends of the scale, ``panel_titles`` has a title for each head.
     """
     num_heads, num_queries, num_keys = weights.shape
     longest_side = max(num_queries, num_keys)
@@ -62,7 +63,7 @@ def draw_weights(
         for ax in axes.flat[num_heads:]:
             ax.remove()
         for ax, matrix, panel_title in zip(used, weights, panel_titles, strict=True):
-            heatmap(ax, matrix, vmin=0.0, vmax=largest, sides=None)
+            heatmap(ax, matrix, vmin=lowest, vmax=largest, sides=None)
             ax.set(aspect="equal", title=whole(panel_title) if num_heads > 1 else "")
         points = min(12, 72 * side / longest_side) if num_heads == 1 or two_by_two else 8
         if labelled:

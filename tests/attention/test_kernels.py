@@ -21,6 +21,15 @@ def test_kernels_by_hand():
     assert epanechikov(x).tolist() == [0.0, 0.0, 0.5, 1.0, 0.75]
 
 
+def test_differences_of_whole_numbers_may_be_large():
+    """2**32 milliseconds are 50 days; their square has more digits than an int64."""
+    days = torch.tensor([0, 1, 2**32, 4_000_000_000, -(2**40)])
+    assert gaussian(days).tolist() == [1.0, pytest.approx(0.6065307), 0.0, 0.0, 0.0]
+    stamps, values = torch.tensor([0, 2**32]), torch.tensor([1.0, 5.0])
+    y_hat, weights = nadaraya_watson(stamps, values, stamps[:1], gaussian)
+    assert (y_hat.tolist(), weights.tolist()) == ([1.0], [[1.0, 0.0]])
+
+
 def test_regression_by_hand():
     x_train, y_train = torch.tensor([0.0, 1.0, 3.0]), torch.tensor([4.0, 8.0, 100.0])
     y_hat, weights = nadaraya_watson(x_train, y_train, torch.tensor([0.25, 2.0]), epanechikov)

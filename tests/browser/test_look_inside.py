@@ -130,6 +130,38 @@ def test_the_numbers_of_every_cell_are_the_models_own(shown):
             assert hidden == (k > q)
 
 
+class Signed(DotProductAttention):
+    """Weights below 0, as in the Differential Transformer."""
+
+    WEIGHTS = torch.tensor([[[-0.5, 0.0], [1.0, 0.25]]])
+
+    def attend(self, q, k, v, visible, bias=None, need_weights=False):
+        super().attend(q, k, v, visible, bias, need_weights)
+        return self.WEIGHTS @ v, self.WEIGHTS if need_weights else None
+
+    def _weights(self, *last):
+        return self.WEIGHTS
+
+
+# How light the four cells of a map of 2 by 2 are, beside the numbers in their middles.
+LIGHTNESS = """(canvas) => {
+    const [cell, zoom] = [56, canvas.width / canvas.clientWidth];
+    const [left, top] = [canvas.clientWidth - 2 * cell - 8, canvas.clientHeight - 2 * cell - 4];
+    const context = canvas.getContext("2d");
+    return [0, 1].map((q) => [0, 1].map((k) => {
+        const [x, y] = [left + (k + 0.15) * cell, top + (q + 0.15) * cell];
+        const [red, green, blue] = context.getImageData(x * zoom, y * zoom, 1, 1).data;
+        return red + green + blue;
+    }));
+}"""
+
+
+def test_the_scale_of_a_map_begins_at_the_lowest_weight(shown):
+    page = shown(look_inside(Signed(0.0), *[torch.ones(1, 2, 3)] * 3, at="head 1"))
+    (lowest, zero), (largest, quarter) = page.locator("canvas.map").evaluate(LIGHTNESS)
+    assert lowest > zero > quarter > largest
+
+
 def test_the_words_that_the_output_prefers(shown):
     model, view = translator()
     page = shown(view)

@@ -152,6 +152,17 @@ def test_a_batch_by_hand(vocabs):
     assert batch.links.shape == (3, 4, 4)
 
 
+@pytest.mark.parametrize("link", [(2, 0), (0, 3), (-1, 0), (0, -1)])
+def test_a_link_is_between_words_of_the_two_sentences(link):
+    """Links that somebody counts from 1 would mark padding beside a longer sentence."""
+    sentences = ("un", "ami"), (("a", "good", "friend"),)
+    Pair(*sentences, sure=((1, 2),), possible=((1, 2), (0, 0)))
+    for links in ({"sure": (link,), "possible": (link,)}, {"possible": ((0, 0), link)}):
+        message = rf"counted from 0, in sentences of 2 and 3 tokens, got \({link[0]}, {link[1]}\)"
+        with pytest.raises(ValueError, match=message):
+            Pair(*sentences, **links)
+
+
 def test_unknown_words_and_pairs_without_links(vocabs):
     batch = make_batch([Pair(("zebra",), (("zèbre",),))], *vocabs)
     assert batch.src.tolist() == [[3, 2]] and batch.tgt_in.tolist() == [[1, 3]]

@@ -345,6 +345,19 @@ def test_errors():
     assert not hasattr(model_of().decoder, "attention_weights")
 
 
+def test_positions_of_one_s_own_may_be_empty():
+    """A module with a length of 0 is false, and still the one that was given."""
+
+    class NoKinds(Positions):
+        def __len__(self):
+            return 0
+
+    for model in (TransformerEncoder, TransformerDecoder):
+        positions = NoKinds()
+        layer = model(M, D, FFN, H, 1, 0.0, positions=positions)
+        assert layer.pos_encoding is positions
+
+
 def test_embedded_tokens_are_about_as_large_as_their_positions():
     """PyTorch's own start would make them sqrt(D) times as large, and drown the positions."""
     torch.manual_seed(0)

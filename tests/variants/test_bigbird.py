@@ -2,6 +2,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing import assert_close
 
 from d2l_attention import KeyValueCache, MultiHeadAttention, dot_product_attention
@@ -49,6 +51,40 @@ def test_the_links_are_the_same_at_every_call():
     assert torch.equal(torch.get_rng_state(), state)  # the seed draws, not the global generator
 
 
+GRAPHS = {
+    "export": lambda *given: torch.export.export(*given).module(),
+    "make_fx": lambda layer, X: make_fx(layer)(*X),
+}
+
+
+@pytest.mark.parametrize("how", GRAPHS)
+@pytest.mark.parametrize("need_weights", [False, True], ids=["output", "weights"])
+def test_a_graph_holds_the_links_and_draws_none(how, need_weights):
+    class SelfAttention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = BigBirdAttention(4, 1, 1, 1, 0.0, seed=0)
+
+        def forward(self, X):
+            result = self.attention(X, X, X, need_weights=need_weights)
+            return result[1] if need_weights else result
+
+    layer, X = SelfAttention(), torch.randn(1, 40, 12)
+    expected, graph = layer(X), GRAPHS[how](layer, (X,))
+    for _ in range(3):
+        assert_close(graph(X), expected)
+
+
+def test_vmap_draws_the_same_links():
+    X = torch.randn(2, 1, 40, 12, dtype=torch.float64)
+    layer = BigBirdAttention(4, 1, 1, 2, 0.0, seed=0)
+
+    def weights(X):
+        return layer(X, X, X, need_weights=True)[1]
+
+    assert_close(torch.func.vmap(weights)(X), torch.stack([weights(each) for each in X]))
+
+
 def test_random_links_are_drawn_in_linear_memory_and_only_where_there_are_some(monkeypatch):
     lots = torch.rand(300, 300, generator=torch.Generator().manual_seed(5))
     block = torch.arange(300)
@@ -59,6 +95,7 @@ def test_random_links_are_drawn_in_linear_memory_and_only_where_there_are_some(m
     links = dict(window=1, num_global=0, seed=5)
     assert torch.equal(bigbird_blocks(300, num_random=2, **links)[:, -2:], expected)
     assert max(rows for rows, _ in sizes) <= 64
+    assert bigbird_blocks(0, num_random=2, **links).shape[0] == 0
     sizes.clear()
     assert bigbird_blocks(300, num_random=0, **links).shape == (300, 3) and not sizes
 

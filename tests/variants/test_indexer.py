@@ -36,6 +36,8 @@ def test_best_keys_by_hand():
     ties = torch.tensor([[0.0, 2, 2, 0, 2, 0, 2, 0]])
     assert best_keys(ties, None, 3).tolist() == [[False, True, True, False, True] + [False] * 3]
     assert best_keys(ties, None, 6)[0, :4].all() and best_keys(ties, None, 6).sum() == 6
+    lowest = torch.tensor([[0.0, -torch.inf, -torch.inf]])  # what is hidden is below even that
+    assert best_keys(lowest, torch.tensor([False, True, True]), 2).tolist() == [[False, True, True]]
     nobody = torch.zeros(3, 3, dtype=torch.bool)
     assert not best_keys(scores, nobody, 2).any()
 

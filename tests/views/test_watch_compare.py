@@ -223,3 +223,46 @@ def test_compare_shares_what_cannot_be_copied_and_says_so():
     assert [both.mine.result.item(), both.theirs.result.item()] == [0, 1]
     words = " ".join(compare.__doc__.split())
     assert "refuses (a generator, " in words and "both runs share" in words
+
+
+HIDDEN = torch.tensor([False, False, True])
+LOWEST = torch.finfo(torch.float32).min
+
+
+@pytest.mark.parametrize("fill", [-1e4, -1e6, -1e9, LOWEST, 1e9])
+@pytest.mark.parametrize("added", [False, True], ids=["filled", "added"])
+def test_a_mask_s_large_number_hides_no_difference_of_the_others(fill, added):
+    def hide(X):
+        return X + HIDDEN * fill if added else X.masked_fill(HIDDEN, fill)
+
+    def mine(X):
+        scores = hide(X)
+        weights = scores.softmax(-1)
+        return weights
+
+    def theirs(X):
+        scores = hide(1.001 * X)
+        weights = scores.softmax(-1)
+        return weights
+
+    def rounded(X):
+        scores = hide(X * (1 + 1e-6))
+        weights = scores.softmax(-1)
+        return weights
+
+    X = torch.tensor([[1.0, 2.0, 3.0]])
+    assert compare(mine, theirs, X).name == "scores"
+    assert compare(mine, rounded, X).name is None
+
+
+def test_beside_nothing_but_large_numbers_rounding_is_as_large_as_they_are():
+    def mine(X):
+        sums = X * 1e6 - 1e6
+        return sums
+
+    def theirs(X):
+        sums = (X - 1) * 1e6
+        return sums
+
+    X = 1 + torch.tensor([0.3, 0.7, 11.0])
+    assert compare(mine, theirs, X).name is None

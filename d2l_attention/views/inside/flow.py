@@ -110,10 +110,14 @@ class Flow(TorchDispatchMode):
         if threading.get_ident() == self.thread:
             self.parts.append(part)
 
-    def end(self, part: Part, outputs: Iterable[Tensor]) -> Made:
-        """The part is over, and the one above knows what came out of it."""
+    def forget(self, part: Part) -> None:
+        """The part is over, and what came out of it is not asked for."""
         if part in self.parts:
             self.parts.remove(part)
+
+    def end(self, part: Part, outputs: Iterable[Tensor]) -> Made:
+        """The part is over, and the one above knows what came out of it."""
+        self.forget(part)
         for X in outputs:
             for made in (part.of(X) or Made()).named():
                 part.reads(made)

@@ -155,7 +155,8 @@ function renderInside({ model, el }) {
     for (const [name, shape] of part.own ?? []) add(head, "span", { class: "faint" }, `${name} ${shapeWords(shape)}`);
     if (!about.formula && !about.code) return;
     const details = add(body, "details");
-    add(details, "summary", {}, about.chapter ? "Formula, chapter, code" : "Code");
+    const held = ["formula", "chapter", "code"].filter((each) => about[each]).join(", ");
+    add(details, "summary", {}, held[0].toUpperCase() + held.slice(1));
     if (about.formula) add(details, "div", { class: "formula" }, about.formula);
     if (about.chapter) add(details, "div", {}, `${about.chapter}, builds it.`);
     if (about.code) add(add(details, "pre", { tabindex: 0 }), "code", {}, about.code);

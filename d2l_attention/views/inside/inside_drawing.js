@@ -46,7 +46,7 @@ function readLook(look) {
     return all(name)?.subarray((head * rows + i) * size, (head * rows + i + 1) * size);
   };
   look.w = () => all("w_v");
-  look.largest = () => (read.largest ??= all("weights").reduce((a, b) => Math.max(a, b), 0) || 1);
+  look.range = () => (read.range ??= rangeOf(all("weights"))); // from 0, or from a weight below it
 }
 
 function sumsToOne(look, head) {
@@ -186,7 +186,7 @@ function smallMap(canvas, look, head, ramp, colour, room = 96) {
   const cell = clamp(Math.floor(room / Math.max(Q, K)), 3, 24);
   const context = prepare(canvas, K * cell + 2, Q * cell + 2);
   context.imageSmoothingEnabled = false;
-  const image = pixels(headOf(look, head), Q, K, 0, look.largest(), ramp, colour("--role-cut"));
+  const image = pixels(headOf(look, head), Q, K, ...look.range(), ramp, colour("--role-cut"));
   context.drawImage(image, 1, 1, K * cell, Q * cell);
   hatchUnseen(context, look, head, 1, 1, cell, colour);
   context.strokeStyle = colour("--faint");
@@ -194,7 +194,7 @@ function smallMap(canvas, look, head, ramp, colour, room = 96) {
 }
 
 function largeMap(canvas, look, head, [queries, keys], root, { focus, ramp, colour }) {
-  const [, Q, K] = look.sent;
+  const [[, Q, K], [least, most]] = [look.sent, look.range()];
   const font = "13px system-ui, sans-serif";
   const words = keys.slice(0, K).map((text) => cut(text, 14));
   const widths = words.map((word) => widest([word], font));
@@ -224,7 +224,7 @@ function largeMap(canvas, look, head, [queries, keys], root, { focus, ramp, colo
   }
   const weights = headOf(look, head);
   context.imageSmoothingEnabled = false;
-  context.drawImage(pixels(weights, Q, K, 0, look.largest(), ramp, colour("--role-cut")), left, top, K * cell, Q * cell);
+  context.drawImage(pixels(weights, Q, K, least, most, ramp, colour("--role-cut")), left, top, K * cell, Q * cell);
   context.strokeStyle = colour("--faint");
   context.strokeRect(left - 0.5, top - 0.5, K * cell + 1, Q * cell + 1);
   context.textAlign = "center";
@@ -232,7 +232,7 @@ function largeMap(canvas, look, head, [queries, keys], root, { focus, ramp, colo
   weights.forEach((weight, i) => {
     const [q, k] = [Math.floor(i / K), i % K];
     const [x, y] = [left + (k + 0.5) * cell, top + (q + 0.5) * cell];
-    context.fillStyle = colour(lettersOn(weight / look.largest()));
+    context.fillStyle = colour(lettersOn((weight - least) / (most - least || 1)));
     if (cell >= 30 && look.seen(head, q, k)) context.fillText(weight.toFixed(2), x, y);
   });
   const shape = { left, top, cell, line: cell, R: Q, C: K };
@@ -366,7 +366,7 @@ function softmaxTable(item, look, head, q, k, keys) {
     }
     add(row, "td", {}, weight.toFixed(3));
     const bar = add(add(row, "td", { class: "bar", "aria-hidden": "true" }), "span");
-    bar.style.width = `${Math.round(120 * weight)}px`;
+    bar.style.width = `${Math.round(120 * Math.max(0, weight))}px`;
   }
   const left = look.all[2] - K;
   if (left) return void add(item, "div", { class: "faint" }, `and ${left} keys more, which are not kept here`);

@@ -83,10 +83,11 @@ def look_inside(
 
     ``at`` is the place that is open at first, for example "decoder/block 2/cross-attention/head 1".
     ``named`` goes to the model. Large tensors are shown in part, and the view says which part.
-    Parts that read the same stand side by side. An arrow is a tensor that one gave and the other
-    read, straight or through operations between them; of what NumPy or another thread does there
-    is none. Of tensors without numbers (nested, sparse, on meta, inside ``vmap``) the shape is
-    shown. An attention that has no weight for each query and key, or has them without a batch,
+    An ``nn.Dropout`` or ``nn.Identity`` that gives back what it was given, and has no hook, is left
+    out. Parts that read the same stand side by side. An arrow is a tensor that one gave and the
+    other read, straight or through operations between them; of what NumPy or another thread does
+    there is none. Of tensors without numbers (nested, sparse, on meta, inside ``vmap``) the shape
+    is shown. An attention that has no weight for each query and key, or has them without a batch,
     opens without its heads (linear attention, Linformer), and so does a subclass of PyTorch's layer
     that attends in another way. A part whose exception the model caught is called so: "encoder
     (raised)".

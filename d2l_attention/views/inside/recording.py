@@ -39,11 +39,11 @@ from d2l_attention.views.inside.looks import Look, look_of
 from d2l_attention.views.words import whole
 
 MOST_CALLS = 20_000
-SILENT = nn.Dropout, nn.Identity  # outside training they do nothing
+SILENT = nn.Dropout, nn.Identity  # outside training they do nothing; what is made of them may
 MEMORIES = {WeightsOnDemand: "_last", Seq2SeqAttentionDecoder: "_weights"}
 
 
-@dataclass
+@dataclass(eq=False)
 class PartCall:
     """One call of a part: what went in, what came out, and the calls that it made itself."""
 
@@ -111,6 +111,9 @@ class _Listener:
         # By threads: a part may run its own parts in several.
         self.running: defaultdict[int, list[_Running]] = defaultdict(list)
         self.flow = Flow()
+        self.silent = {
+            each for each in model.modules() if type(each) in SILENT and not _hooks(each)
+        }
         self.num_calls = self.left_out = 0
         self.first: Any = None
         self.given: list[tuple[weakref.ref, Held]] = []  # by all parts
@@ -155,7 +158,7 @@ class _Listener:
                 above.calls.append(call)
             for name, tensor in merged(tensors).items():
                 call.inputs.append(held(name, tensor, self.labels.of(tensor)))
-            if not isinstance(module, SILENT) and (above is None or above.part is not None):
+            if above is None or above.part is not None:
                 shown = merged(tensors).values()
                 call.part = Part(above.part if above else None, with_others(shown, (args, kwargs)))
                 self.flow.begin(call.part)
@@ -199,8 +202,11 @@ class _Listener:
         call = running.pop().call
         if call is None:
             return
-        if call.above is not None and isinstance(module, SILENT):
+        unchanged = any(output is X for X in (*args, *kwargs.values()))
+        if call.above is not None and module in self.silent and unchanged:
             call.above.calls.remove(call)
+            if call.part is not None:
+                self.flow.forget(call.part)
             return
         came_in = {id(tensor) for tensor in tensors_of(module, args, kwargs).values()}
         tensors = tensors_in("output", output)
@@ -245,6 +251,10 @@ class _Listener:
         for given, out in self.given:
             if shares.get(id(given())) != out.best:
                 out.best = None
+
+
+def _hooks(module: nn.Module) -> int:
+    return len(module._forward_pre_hooks) + len(module._forward_hooks)
 
 
 def _is_within(frame: FrameType | None, outer: FrameType) -> bool:

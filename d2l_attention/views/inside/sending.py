@@ -122,7 +122,7 @@ class _Text:
         described = known(module)
         about = {
             "does": described.does if described else "",
-            "formula": described.formula if described else "",
+            "formula": _formula(described, call),
             "chapter": _chapter(described.chapter if described else None),
             "code": source_of(module),
         }
@@ -201,6 +201,12 @@ def scores_of(look: Look) -> Tensor:
     return queries @ keys.mT / look.size**0.5
 
 
+def _formula(described: Known | None, call: PartCall) -> str:
+    """None for an attention that was given a bias: no formula has one."""
+    given = {name for held in call.inputs for name in held.name.split(" = ")}
+    return described.formula if described and "bias" not in given else ""
+
+
 def _chapter(number: int | None) -> str:
     return "" if number is None else f"Chapter {number}, {CHAPTERS[number]}"
 
@@ -217,9 +223,7 @@ def _never_called(module: nn.Module, call: PartCall) -> list[str]:
     silent = [
         name
         for name, child in module.named_children()
-        if name not in begun
-        and not isinstance(child, SILENT)
-        and any(True for _ in child.parameters())
+        if name not in begun and type(child) not in SILENT and any(True for _ in child.parameters())
     ]
     return silent[:MOST_NAMES]
 

@@ -13,6 +13,7 @@ from d2l_attention.views.inside.places import Place
 from d2l_attention.views.inside.sending import ShownPart, scores_of
 from d2l_attention.views.palette import FAINT, GROUND, RULE, WEIGHT
 from d2l_attention.views.picture import draw_weights
+from d2l_attention.views.plots import scale_of
 from d2l_attention.views.sheet import SMALL, TITLE, WHOLE, Sheet
 from d2l_attention.views.words import cut, set_tokens
 
@@ -39,10 +40,12 @@ def draw(parts: list[ShownPart], place: Place, title: str) -> Figure:
 def _map(_parts: list[ShownPart], place: Place, heading: str) -> Figure:
     look, head = place.part.call.look, place.head
     assert look is not None and head is not None
+    lowest, largest = scale_of(look.weights)  # of all heads
     return draw_weights(
         look.weights[head : head + 1],
         *_words(look),
-        largest=look.weights.max().item() or 1.0,
+        largest=largest or 1.0,
+        lowest=lowest,
         panel_titles=[""],
         title=textwrap.fill(heading, 44),
     )
@@ -167,7 +170,7 @@ def _heads(sheet: Sheet, look: Look | None, box: tuple[float, float, float, floa
     x, y, width, _ = box
     text = f"{look.shape[0]} heads: who looks at whom" if several else "who looks at whom"
     sheet.text(x + width / 2, y + 0.14, text, weight="bold", fontsize=11, ha="center")
-    scale = 0.0, look.weights.max().item() or 1.0
+    scale = scale_of(look.weights)
     shown = min(H, MOST_MAPS)
     side = min(0.85, width / shown - 0.12)
     across, down = side * min(1, K / Q), side * min(1, Q / K)
@@ -223,7 +226,7 @@ def _cell(place: Place, heading: str) -> Figure:
         columns = [*_score(look, scores, (head, q, i)), f"{share:.3f}"]
         for x, words in zip((3.04, 4.37, 5.32), columns, strict=True):
             sheet.text(x, y, words, ha="right", **style)
-        sheet.box(5.7, y - 0.1, 3.42 * share, 0.2, facecolor=WEIGHT)
+        sheet.box(5.7, y - 0.1, 3.42 * max(share, 0.0), 0.2, facecolor=WEIGHT)
         y += LINE
     if adds_up:
         _answer(sheet, look, (head, q), keys, y + 0.2)

@@ -298,7 +298,7 @@ function asLook(heads, seen) {
     sent: [H, Q, K],
     weight: (head, q, k) => heads[head][q][k] ?? 0,
     seen: (head, q, k) => k < heads[head][q].length && seen(head, q, k),
-    largest: () => 1,
+    range: () => [0, 1],
   };
 }
 

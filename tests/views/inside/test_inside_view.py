@@ -10,11 +10,12 @@ import torch
 from made import Made
 from matplotlib.colors import same_color
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from PIL import Image
 from torch import nn
 from traitlets import TraitError
 
-from d2l_attention import MultiHeadAttention
+from d2l_attention import DotProductAttention, MultiHeadAttention
 from d2l_attention.training.presets import MODELS
 from d2l_attention.views import look_inside
 from d2l_attention.views.inside.places import find
@@ -241,3 +242,41 @@ def test_whole_numbers_are_written_into_the_picture():
     shown = look_inside(nn.Identity(), torch.arange(100, 104)[None])
     figure = draw(shown._parts, find(shown._parts, ""), "")
     assert [text.get_text() for text in figure.axes[0].texts] == ["100", "101", "102", "103"]
+
+
+class Difference(DotProductAttention):
+    """One map less a part of another, as in the Differential Transformer: weights below 0."""
+
+    def attend(self, q, k, v, visible, bias=None, need_weights=False):
+        _, weights = super().attend(q, k, v, visible, bias, True)
+        self.difference = weights - 0.8 * weights.flip(1)
+        return self.difference @ v, self.difference if need_weights else None
+
+    def _weights(self, *last):
+        return self.difference.detach()
+
+
+def test_the_scale_of_a_map_begins_at_the_lowest_weight():
+    torch.manual_seed(0)
+    layer, X = MultiHeadAttention(8, 2, 0.0, attention=Difference(0.0)), torch.randn(1, 5, 8)
+    shown = look_inside(layer, X, X, X)
+    weights = shown._parts[0].call.look.weights
+    lowest, highest = weights.min().item(), weights.max().item()
+    assert lowest < -0.1
+    [image, _] = draw(shown._parts, find(shown._parts, "head 1"), "").axes
+    assert image.images[0].get_clim() == (lowest, highest)
+    maps = draw(shown._parts, find(shown._parts, ""), "").axes
+    scales = [ax.images[0].get_clim() for ax in maps]
+    assert scales.count((lowest, highest)) == 2
+    place = "head 1/query {}, key {}".format(*divmod(weights[0].argmin().item(), 5))
+    figure = draw(shown._parts, find(shown._parts, place), "")
+    bars = [bar.get_width() for bar in figure.artists if isinstance(bar, Rectangle)]
+    assert len(bars) == 5 and min(bars) == 0.0  # a weight below 0 has no bar
+
+
+def test_the_scale_of_a_map_of_weights_from_0_up_begins_at_0():
+    torch.manual_seed(0)
+    layer, X = MultiHeadAttention(8, 2, 0.0), torch.randn(1, 5, 8)
+    shown = look_inside(layer, X, X, X)
+    [image, _] = draw(shown._parts, find(shown._parts, "head 1"), "").axes
+    assert image.images[0].get_clim() == (0.0, shown._parts[0].call.look.weights.max().item())
