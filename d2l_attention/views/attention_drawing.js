@@ -36,17 +36,18 @@ function heatGeometry(data, room, small) {
   const keys = data.keys.map((label) => cut(label, letters));
   const fit = (space) =>
     clamp(Math.floor(Math.min(space / data.K, 440 / data.Q)), small ? 2 : 11, small ? 30 : 60);
-  const axis = small ? 0 : 18; // room for 'queries' and 'keys'
+  const axis = 18; // room for 'queries' and 'keys'
   let left = textWidth(queries, 13) + 10 + axis;
   let cell = fit(room - left - 12);
   const labelled = cell >= 11;
-  if (!labelled) cell = fit(room - 16), (left = 4);
+  if (!labelled) cell = fit(room - 16 - axis), (left = 4 + axis);
   const font = clamp(cell, 10, 13);
-  const long = textWidth(keys, font);
-  const angle = long < cell - 4 ? 0 : small || cell < 22 ? -90 : -45;
+  const widths = keys.map((key) => textWidth([key], font));
+  const long = Math.max(...widths);
+  const angle = angleAbove(widths, cell, font);
   const slope = Math.sin((-angle * Math.PI) / 180);
-  const top = axis + (small ? 22 : 4) + (labelled ? long * slope + font + 4 : 0);
-  const right = angle === -45 ? long * 0.71 : 4;
+  const top = axis + 4 + (labelled ? long * slope + font + 4 : 0);
+  const right = angle === -45 ? long * 0.71 : Math.max(4, (widths.at(-1) - cell) / 2);
   return {
     kind: "heatmap", queries, keys, cell, labelled, font, angle, small,
     left: Math.ceil(left), top: Math.ceil(top),
@@ -164,12 +165,13 @@ function labelPanel(layer, panel, data, title) {
   const lines = panel.kind === "lines";
   const bottomOfKeys = top - 8;
   if (small) place(left, 10, title, "start", { "font-size": 13 });
-  else if (lines) {
+  if (lines && !small) {
     place(left, 10, "queries", "end", { class: "query", "font-size": 13 });
     place(left + panel.span, 10, "keys", "start", { class: "key", "font-size": 13 });
-  } else {
+  } else if (!lines && data.K * cell > (small ? 100 : 0)) {
     const middle = top + (data.Q * cell) / 2;
-    place(left + (data.K * cell) / 2, 10, "keys", "middle", { class: "key", "font-size": 13 });
+    const [x, anchor] = small ? [left + data.K * cell, "end"] : [left + (data.K * cell) / 2, "middle"];
+    place(x, 10, "keys", anchor, { class: "key", "font-size": 13 });
     place(9, middle, "queries", "middle", {
       class: "query", "font-size": 13, transform: `rotate(-90 9 ${middle})`,
     });

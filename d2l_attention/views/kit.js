@@ -75,6 +75,21 @@ function widest(texts, font) {
   return Math.max(0, ...texts.map((text) => ruler.measureText(text).width));
 }
 
+// A text on a canvas that turns by so many degrees around its place.
+function turned(context, x, y, degrees, text) {
+  context.save();
+  context.translate(x, y);
+  context.rotate((degrees * Math.PI) / 180);
+  context.fillText(text, 0, 0);
+  context.restore();
+}
+
+// The degrees at which labels so many pixels wide stand above cells: as words.py has it.
+function angleAbove(widths, cell, font) {
+  const level = widths.every((wide, i) => i === 0 || (wide + widths[i - 1] + font) / 2 <= cell);
+  return level ? 0 : cell >= 1.4 * font ? -45 : -90;
+}
+
 // The cells as an image of one pixel each, which the browser enlarges: fast for any number of them.
 // What is no number, or infinite, has the colour `odd`.
 function pixels(numbers, R, C, low, high, ramp, odd = ramp[0]) {

@@ -20,8 +20,8 @@ from PIL import Image, ImageChops, ImageStat
 from torch import Tensor
 
 from d2l_attention.views.palette import GROUND, INK, KEY, QUERY
-from d2l_attention.views.plots import heatmap
-from d2l_attention.views.words import ALL_LITERAL, cut, set_tokens, whole
+from d2l_attention.views.plots import SIDES, heatmap
+from d2l_attention.views.words import ALL_LITERAL, angle_above, cut, set_tokens, turn_labels, whole
 
 DPI = 100
 SHARP = 2  # pixels for one of the display, each way: for dense screens and for projectors
@@ -62,7 +62,7 @@ def draw_weights(
         for ax in axes.flat[num_heads:]:
             ax.remove()
         for ax, matrix, panel_title in zip(used, weights, panel_titles, strict=True):
-            heatmap(ax, matrix, vmin=0.0, vmax=largest)
+            heatmap(ax, matrix, vmin=0.0, vmax=largest, sides=None)
             ax.set(aspect="equal", title=whole(panel_title) if num_heads > 1 else "")
         points = min(12, 72 * side / longest_side) if num_heads == 1 or two_by_two else 8
         if labelled:
@@ -74,8 +74,8 @@ def draw_weights(
                 _outline(ax, matrix / (compare.max() or 1.0), 2 if longest_side <= 20 else 0.8)
         figure.suptitle(whole(title))
         for ax in used[:columns]:
-            ax.set_xlabel("keys", color=KEY)
-        figure.supylabel("queries", color=QUERY)
+            ax.set_xlabel(SIDES[1], color=KEY)
+        figure.supylabel(SIDES[0], color=QUERY)
         figure.colorbar(used[0].images[0], ax=used, label="weight", shrink=0.8)
     return figure
 
@@ -83,13 +83,14 @@ def draw_weights(
 def _label(
     axes: list[Axes], queries: Sequence[str], keys: Sequence[str], columns: int, points: float
 ) -> None:
-    """Write the tokens at the outer axes; keys that are words stand upright."""
-    set_tokens(axes[0].xaxis, [cut(key, 12) for key in keys])
+    """Write the tokens at the outer axes."""
+    keys = [cut(key, 12) for key in keys]
+    set_tokens(axes[0].xaxis, keys)
     set_tokens(axes[0].yaxis, [cut(query, 12) for query in queries])
-    upright = len(axes) > 1 or _are_words(keys) or points < 12
+    angle = angle_above(axes[0], keys, points)
     for ax in axes:
         ax.tick_params(labelsize=points)
-        ax.tick_params(axis="x", labelrotation=90 if upright else 0)
+        turn_labels(ax, angle)
     for i, ax in enumerate(axes):
         ax.tick_params(labeltop=i < columns)
 

@@ -25,7 +25,7 @@ KINDS = {
     "head": ("none", "ground", "ground", "ink"),
     "query": ("round", "ground", "role-query", "role-query"),
     "key": ("box", "ground", "role-key", "role-key"),
-    "value": ("pointed", "ground", "role-value", "role-value"),
+    "value": ("diamond", "ground", "role-value", "role-value"),
     "weight": ("box", "ground", "role-weight", "on-weak"),
     "output": ("double", "ground", "role-output", "role-output"),
     "ghost": ("dashed", "ground", "rule", "faint"),
@@ -37,7 +37,7 @@ KINDS = {
     "shade 2": ("box", "faint", "faint", "ground"),
     "shade 3": ("box", "ink", "faint", "ground"),
 }
-MARGINS = {"none": 0, "round": 0.35, "pointed": 0.35, "double": 0.35}  # beside letters; else 0.1
+MARGINS = {"none": 0, "round": 0.35, "double": 0.35}  # beside letters; else 0.1
 LETTERS, GAP, UNIT, WIDEST = 0.4, 0.04, 0.36, 12.0  # in units; the last two of the still in inches
 SHARPNESS = 1.25  # pixels of the still for one of the display
 # What a page's style says: of the box, and of the letters in it.
@@ -106,6 +106,8 @@ def grid(
             place = (each, i, j) if each == name else (each, 0, 0)
             box = round(x + j * width, 3), round(y + i * height, 3), width, height, one
             fits = (width - MARGINS.get(KINDS[one][0], 0.1)) / (0.62 * max(1, longest))
+            if KINDS[one][0] == "diamond":  # what is wide is low
+                fits = 1 / (0.62 * max(1, longest) / width + 0.75 / height)
             size = LETTERS if one == "label" else round(min(LETTERS, 0.6 * height, fits), 3)
             cells.append(Cell(texts[i][j], *box, size, place if each else None, origin, level))
     return cells
@@ -246,10 +248,8 @@ def outlines(kind: str, w: float, h: float) -> list[list[tuple[float, float]]]:
         across, down = (round(side / 2 - GAP, 3) for side in (w, h))
         at = [(across * (1 + math.cos(turn)), down * (1 + math.sin(turn))) for turn in turns]
         return [[(round(GAP + x, 3), round(GAP + y, 3)) for x, y in at]]
-    if form == "pointed":
-        left, right, c = GAP, w - GAP, min(w, h) / 4
-        upper = [(left, h / 2), (left + c, GAP), (right - c, GAP), (right, h / 2)]
-        return [[*upper, (right - c, h - GAP), (left + c, h - GAP)]]
+    if form == "diamond":
+        return [[(GAP, h / 2), (w / 2, GAP), (w - GAP, h / 2), (w / 2, h - GAP)]]
     insets = (GAP, GAP + 0.07) if form == "double" else (GAP,)
     return [[(d, d), (w - d, d), (w - d, h - d), (d, h - d)] for d in insets]
 

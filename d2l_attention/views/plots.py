@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from IPython import get_ipython
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import Colormap, to_hex
 from matplotlib.patches import Rectangle
 from matplotlib_inline.backend_inline import set_matplotlib_formats
@@ -22,14 +23,16 @@ from torch import Tensor
 from d2l_attention.views import palette
 from d2l_attention.views.palette import (
     CUT,
+    GROUND,
     HATCHED,
+    INK,
     KEY,
     ON_STRONG,
     ON_WEAK,
     QUERY,
     RULE,
 )
-from d2l_attention.views.words import set_tokens
+from d2l_attention.views.words import angle_above, set_tokens, turn_labels
 
 CMAP = palette.colormap()
 matplotlib.colormaps.register(CMAP, force=True)
@@ -73,6 +76,9 @@ def scale_of(weights: Tensor) -> tuple[float, float]:
     return min(0.0, finite.min().item()), finite.max().item()
 
 
+SIDES = "queries", "keys"  # what the rows and the columns of weights are
+
+
 def heatmap(
     ax: Axes,
     weights: Tensor | np.ndarray,
@@ -83,11 +89,13 @@ def heatmap(
     vmax: float | None = None,
     numbers: bool = False,
     cmap: str | Colormap = CMAP,
+    sides: tuple[str, str] | None = SIDES,
 ) -> Axes:
     """Weights (Q, K) as a picture: a row for each query, a column for each key.
 
     ``queries`` and ``keys`` are token labels, and are written as they are: a '$' begins no
-    formula. ``numbers`` writes each weight in its cell.
+    formula. ``numbers`` writes each weight in its cell. ``sides`` name rows and columns, in the
+    colours of their roles, once in a row or column of panels. ``None`` names nothing.
     The colours go from ``vmin`` to ``vmax``: where these are ``None``, from 0, or from the lowest
     weight below it, to the highest. A weight that is NaN or infinite is no part of that scale: NaN
     is a cross, or with ``numbers`` its name, and infinity has the colour of the scale's end.
@@ -115,6 +123,10 @@ def heatmap(
         set_tokens(axis, labels)
     ax.xaxis.tick_top()  # keys are above their columns, as in the views
     ax.xaxis.set_label_position("top")
+    if keys is not None:
+        turn_labels(ax, angle_above(ax, keys))
+    if sides is not None:
+        name_sides(ax, *sides)
     ax.spines[:].set(visible=True, color=RULE, linewidth=0.8)  # 0 is the ground
     rows, columns = weights.isnan().nonzero(as_tuple=True)
     if len(rows) > 0 and not numbers:  # without colour a cell would look as 0 does
@@ -126,6 +138,43 @@ def heatmap(
                 dark = shade[3] and palette.luminance(to_hex(shade)) < 0.18
                 color = ON_STRONG if dark else ON_WEAK
                 ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=color)
+    return ax
+
+
+def name_sides(ax: Axes, rows: str, columns: str) -> Axes:
+    """Write what rows and columns are, unless a panel beside this one or above it has said so."""
+    mine = ax.get_subplotspec()
+    panels = [(each, each.get_subplotspec()) for each in ax.figure.axes if mine and each is not ax]
+    panels = [(each, place) for each, place in panels if place is not None]
+    left = [each for each, place in panels if place.rowspan == mine.rowspan]
+    above = [each for each, place in panels if place.colspan == mine.colspan]
+    if rows not in [each.get_ylabel() for each in left]:
+        ax.set_ylabel(rows, color=QUERY)
+    if columns not in [each.get_xlabel() for each in above]:
+        ax.set_xlabel(columns, color=KEY, labelpad=7)
+    return ax
+
+
+def squares(
+    ax: Axes, numbers: Tensor | np.ndarray, rows: Sequence[str] | None = None, color: str = INK
+) -> Axes:
+    """Numbers (R, C) of both signs, a square for each: filled above 0, hollow below, 0 is none.
+
+    The area is the size; the largest fills its cell. ``rows`` are labels.
+    """
+    numbers = on_cpu(numbers)
+    R, C = numbers.shape
+    halves = 0.42 * (numbers.abs() / (numbers.abs().max() or 1.0)).sqrt()
+    around = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])
+    boxes = [(j, i) + halves[i, j].item() * around for i in range(R) for j in range(C)]
+    fills = [color if number > 0 else GROUND for number in numbers.flatten().tolist()]
+    ax.add_collection(PolyCollection(boxes, facecolors=fills, edgecolors=color, linewidths=0.8))
+    ax.set(xlim=(-0.5, C - 0.5), ylim=(R - 0.5, -0.5), aspect="equal")
+    if rows is not None:
+        set_tokens(ax.yaxis, rows)
+    ax.xaxis.tick_top()
+    ax.xaxis.set_label_position("top")
+    ax.spines[:].set(visible=True, color=RULE, linewidth=0.8)
     return ax
 
 
@@ -173,12 +222,9 @@ def show_heatmaps(
     )
     for row in range(rows):
         for column in range(columns):
-            ax = heatmap(axes[row, column], matrices[row, column], vmin=low, vmax=high, cmap=cmap)
+            looks = {"vmin": low, "vmax": high, "cmap": cmap, "sides": (ylabel, xlabel)}
+            ax = heatmap(axes[row, column], matrices[row, column], **looks)
             ax.tick_params("x", labeltop=row == 0)
-            if row == 0:
-                ax.set_xlabel(xlabel)
-            if column == 0:
-                ax.set_ylabel(ylabel)
             if titles is not None and row == 0:
                 ax.set_title(titles[column])
     figure.colorbar(axes[0, 0].images[0], ax=axes, shrink=0.6)
@@ -201,23 +247,22 @@ def compare_heatmaps(
 
     Returns the grid of Axes.
     """
-    size = (3.2 * len(titles) + 1.2, 2.7 * len(rows) + 1.0)
+    size = (3.3 * len(titles) + 1.2, 2.7 * len(rows) + 1.0)
     figure, axes = plt.subplots(
         len(rows), len(titles), figsize=size, squeeze=False, layout="constrained"
     )
     low = min((scale_of(on_cpu(weights))[0] for line in rows for weights in line), default=0.0)
-    # A panel has room for some twenty letters in a row.
-    slant = 0 if all(len(" ".join(names)) <= 20 for names in labels) else 40
+    slant = max(angle_above(ax, names) for ax, names in zip(axes[0], labels, strict=True))
     for line, matrices, row_title in zip(axes, rows, row_titles, strict=True):
         for ax, weights, names in zip(line, matrices, labels, strict=True):
             heatmap(ax, weights, names, names, vmin=low, vmax=1.0, numbers=True)
-            ax.tick_params("x", rotation=slant, labeltop=ax.get_subplotspec().is_first_row())
+            turn_labels(ax, slant)
+            ax.tick_params("x", labeltop=ax.get_subplotspec().is_first_row())
             ax.tick_params("y", labelleft=ax is line[0] or names != labels[0])
             hatch_zeros(ax, weights)
-        line[0].set_ylabel(f"{row_title}\nquery".strip(), color=QUERY)
+        line[0].set_ylabel(f"{row_title}\n{SIDES[0]}".strip(), color=QUERY)
     for ax, title in zip(axes[0], titles, strict=True):
         ax.set_title(title)
-        ax.set_xlabel("key", color=KEY)
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
     figure.colorbar(axes[0, 0].images[0], ax=axes, shrink=0.7, label="weight")
     figure.suptitle(finding, fontsize=17)

@@ -1,5 +1,6 @@
 """What all views have in common: a script, a style, and a still picture that stands in for them."""
 
+import re
 from pathlib import Path
 
 import anywidget
@@ -30,9 +31,11 @@ class View(anywidget.AnyWidget):
 def script(render: str, *names: str) -> str:
     """kit.js and these files as one JavaScript module, whose function ``render`` makes the view.
 
-    One module, whole, so that it also lives where there is no server.
+    One module, whole, so that it also lives where there is no server, and without the lines of
+    comment, since a notebook keeps it once for each of its views.
     """
-    return f"{joined('kit.js', *names)}\nexport default {{ render: {render} }};\n"
+    code = re.sub(r"(?m)^\s*//.*\n", "", joined("kit.js", *names))
+    return f"{code}\nexport default {{ render: {render} }};\n"
 
 
 def styled(*names: str) -> str:

@@ -115,7 +115,9 @@ can_be = {
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the seven keys
 figure, ax = plt.subplots(figsize=(9, 2.6))
-heatmap(ax, keys.T, ["alive", "place", "action"], words, vmax=3.0, cmap=ramp_to(KEY))
+features = "alive", "place", "action"
+heatmap(ax, keys.T, features, words, vmax=3.0, cmap=ramp_to(KEY), sides=None)
+ax.set_xlabel("keys", color=KEY, labelpad=7)
 for row, line in enumerate(keys.T.tolist()):
     for column, number in enumerate(line):
         ink = ON_STRONG if number > 2 else ON_WEAK

@@ -75,7 +75,7 @@ set_style()
 # ## Four weather stations and a walker
 #
 # We begin with numbers that fit on a map. Four stations measure the wind, where $(10, 2)$ means 10
-# km/h to the east and 2 km/h to the north. What is the wind at the star, where *you* are?
+# km/h to the east and 2 km/h to the north. What is the wind at the circle, where *you* are?
 
 # %% slideshow={"slide_type": "skip"}
 names = ["Harbour", "Hill", "Forest", "Lake"]
@@ -90,16 +90,16 @@ signs = [f"{n} ({east:.0f}, {north:.0f})" for n, (east, north) in zip(names, val
 figure, ax = plt.subplots(figsize=(7.2, 5.2))
 ax.scatter(*keys.T, s=90, color=KEY, marker="s", zorder=3)
 ax.quiver(*keys.T, *values.T, color=VALUE, **arrows)
-ax.scatter(*query.T, s=160, marker="*", color=QUERY, zorder=3)
+ax.scatter(*query.T, s=160, marker="o", color=QUERY, zorder=3)
 for sign, (x, y) in zip(["you", *signs], [*query.tolist(), *keys.tolist()], strict=True):
     ax.annotate(sign, (x, y), xytext=(0, -20), textcoords="offset points", ha="center")
 ax.set(xlabel="km east", ylabel="km north", xlim=(-1.3, 6.3), ylim=(-0.9, 4.9), aspect="equal")
-ax.set_title("Four winds are known, but not the wind at the star")
+ax.set_title("Four winds are known, but not the wind where you are")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: a map with four squares, each with an arrow for its wind and the two numbers of it:
-# Harbour (10, 2), Hill (6, 9), Forest (2, 5), Lake (9, 4). A star marks you, between Harbour
+# Harbour (10, 2), Hill (6, 9), Forest (2, 5), Lake (9, 4). A circle marks you, between Harbour
 # and Lake, with no arrow.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -181,7 +181,7 @@ print(names, scores)
 # first, which is not needed. The weighted sum with these weights is on the board already.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The wind at the star
+# ### The wind where you are
 #
 # These three lines turn the four scores into an answer:
 
@@ -217,7 +217,7 @@ texts = {
     "Divided by their sum, they are weights": "Equally far, Harbour and Lake have the same; "
     "Hill and Forest have less, but not nothing.",
     "Each weight multiplies the wind of its station": "East stands above, north below.",
-    "The sum of the products is the wind at the star": "It is made of the four winds alone.",
+    "The sum of the products is the wind where you are": "It is made of the four winds alone.",
 }
 growing = [upper, upper + raised, upper + raised + total, upper + raised + total + shares]
 drawn = [*growing, moved, moved + answer]
@@ -235,8 +235,7 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # So attention has an answer even where there is no station. If you guessed $(9.5, 3)$, half Harbour
-# and half Lake, you took a weighted sum as well. The half in the score only sets how fast our
-# weights fade with distance.
+# and half Lake, you took a weighted sum as well.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Attention pooling in one formula
@@ -355,7 +354,7 @@ for T in (0.5, 0.2, 100.0):
 # ### Walk, and turn the temperature
 #
 # Walk over the map yourself, starting near the Forest, and turn the temperature. At $T = 0.1$ the
-# Forest takes everything. Then put the star at $(2, 1.5)$, equally far from Harbour, Hill and Lake.
+# Forest takes everything. Then walk to $(2, 1.5)$, equally far from Harbour, Hill and Lake.
 # At $T = 0.1$ the Forest has lost its weight, and each of the three gets a third, because equal
 # scores stay equal. At $T = 100$ the wind is near the average wherever you walk, and at any $T$ it
 # stays in the shaded hull on the right.
@@ -371,7 +370,7 @@ def walk(figure, east=0.5, north=2.8, temperature=1.0):
     wind = weights @ values
     country, shares, sky = figure.subplots(1, 3)
     country.scatter(*keys.T, s=40 + 600 * weights[0], color=KEY, marker="s", alpha=0.8)
-    country.scatter(east, north, s=160, marker="*", color=QUERY)
+    country.scatter(east, north, s=160, marker="o", color=QUERY)
     there = dict(angles="xy", scale_units="xy", scale=8, width=0.01, color=OUTPUT)
     country.quiver([east], [north], *wind.T, **there)
     for name, key in zip(names, keys.tolist(), strict=True):
@@ -402,7 +401,7 @@ explore(
 )
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive view with three panels. Left, the map with the four stations and a star
+# *Figure: an interactive view with three panels. Left, the map with the four stations and a circle
 # for you; middle, the four weights as bars; right, the plane of winds with the answer as a ring
 # in the shaded hull of the four winds.*
 
@@ -412,8 +411,10 @@ explore(
 # each slider has five stops, those of the text among them.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A place to stop.** You now have the whole idea. The rest makes the code safe for large scores,
-# lets words attend to each other, and trains their queries.
+# ### A place to stop
+#
+# You now have the whole idea. The rest makes the code safe for large scores, lets words attend to
+# each other, and trains their queries.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Attention pooling without overflow
@@ -472,8 +473,8 @@ def pool(scores, values):
 # When the words of a sentence attend to each other in this way, it is called **self-attention**.
 # Let us choose such matrices by hand for 'angry dogs bark', where each word leaves something open
 # that another word knows. *Dogs* leaves open whether they may be stroked, which the adjective
-# knows. The verb leaves open its ending, 'bark' or 'barks', which depends on the number of the
-# noun, and in many languages the adjective's ending does, too. Here a word is five numbers. Under
+# knows. Whether it is 'bark' or 'barks' depends on the number of the noun. In many languages the
+# adjective's ending does as well, so here *angry* asks for the same. A word is five numbers. Under
 # *plural*, $1$ means plural, $-1$ singular, and $0$ neither; under *angry*, $-1$ means gentle.
 #
 # | word | adjective | noun | verb | plural | angry |
@@ -487,16 +488,16 @@ def pool(scores, values):
 # other word: each answer becomes a row of the next slide's matrices.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Column by column, the three matrices follow the table. The first row of $W_q$, for example, says:
-# 3 for a noun, and 0 for all else.
+# Each matrix has five columns, one for each number of a word, in the order of the table:
 #
 # $$W_q = \begin{pmatrix} 0&3&0&0&0 \\ 3&0&3&0&0 \end{pmatrix} \quad
 #   W_k = \begin{pmatrix} 1&0&0&0&0 \\ 0&1&0&0&0 \end{pmatrix} \quad
 #   W_v = \begin{pmatrix} 0&0&0&1&0 \\ 0&0&0&0&1 \end{pmatrix}$$
 #
 # - The **key** says what a word is: its first entry is 1 for an adjective, its second for a noun.
-# - The **query** says which of these two a word looks for. By the first row of $W_q$, a noun looks
-#   for an adjective; by the second, an adjective and a verb look for a noun.
+# - The **query** says which of these two a word looks for: its first entry will meet the first of a
+#   key. By the first row of $W_q$, a noun looks for an adjective; by the second, an adjective and a
+#   verb look for a noun.
 # - The **value** is what a word knows, *plural* and *angry*.
 #
 # For *dogs*, whose vector is $x = (0, 1, 0, 1, 0)$, this gives $q = (3, 0)$, $k = (0, 1)$ and
@@ -519,8 +520,9 @@ print("queries", (words @ W_q.T).tolist())  # each row is a word, so one product
 #
 # How well does a key fit a query? On the map we measured a distance. For words we take the score of
 # most networks, the **dot product** $q \cdot k$, which multiplies two vectors entry by entry and
-# adds up. A 0 in a query means 'this does not matter', which a distance cannot say, because there
-# every difference counts.
+# adds up. Minus half the squared distance is $q \cdot k$ less $\tfrac12 \lVert q\rVert^2$ and
+# $\tfrac12 \lVert k\rVert^2$. So where all keys are equally long, both scores give the same weights
+# (chapter 3).
 #
 # The query of *dogs*, $(3, 0)$, has the dot product $3 \cdot 1 + 0 \cdot 0 = 3$ with the key of
 # *angry*, $(1, 0)$, and 0 with the other two. The exponentials are $e^3$, about 20, and twice 1, so
@@ -554,7 +556,6 @@ print("angry, dogs and bark receive\n", answers)
 # Draws the weights of the three words as a heat map
 figure, ax = plt.subplots(figsize=(6.4, 3.4))
 heatmap(ax, word_weights, ["angry", "dogs", "bark"], ["angry", "dogs", "bark"], numbers=True)
-ax.set(ylabel="query", xlabel="key")
 ax.set_title("Each word attends to the one that knows what it leaves open")
 plt.show()
 
@@ -578,7 +579,7 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### From 'angry' to 'gentle': only a value changes
 #
-# What changes for *dogs* when they are *gentle*, whose *angry* is $-1$?
+# Let us replace *angry* by *gentle*, which has $-1$ under *angry*. What does *dogs* receive now?
 
 # %% slideshow={"slide_type": "fragment"}
 gentle = torch.tensor([[1.0, 0, 0, 0, -1], [0, 1, 0, 1, 0], [0, 0, 1, 0, 0]])
@@ -612,9 +613,9 @@ print("checked: so does PyTorch's scaled_dot_product_attention(q, k, v, scale=1)
 # ## Why attention can learn
 #
 # We chose $W_q$ by hand, but a network has to find its own. Training nudges each number so that the
-# error falls, and so it must know what a small move of a query does to the answer. A copy of the
-# value with the *nearest* key gives no hint: as the query moves, the copy stays the same, until it
-# suddenly jumps to another value. Attention responds to every small step with a small change.
+# error falls, and so it must know what a small move of a query does to the answer. If we merely
+# copied the value with the *nearest* key, a small move would usually change nothing, and sometimes
+# make the answer jump. Attention responds to every small step with a small change.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Which way a score pulls the answer
@@ -633,8 +634,8 @@ for rises in ([0.0, 0.0], [0.01, 0.0], [0.0, 0.01]):
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A rising score pulls the output towards its own value: the first score down towards 4, the second
 # up towards 8. Both moves have the same size, because weight times distance is the same:
-# $\tfrac14 \cdot 3 = \tfrac34 \cdot 1$. This product, with its sign, is the slope, the movement of
-# the output per unit of the score:
+# $\tfrac14 \cdot 3 = \tfrac34 \cdot 1$. Weight times signed distance is the slope, which says how
+# far the output moves per unit of the score:
 #
 # $$\frac{\partial o}{\partial a_j} = \alpha_j\,(v_j - o)$$
 
@@ -655,7 +656,7 @@ for rises in ([0.0, 0.0], [0.01, 0.0], [0.0, 0.01]):
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
 dog = torch.tensor([[1.0, 0, 0, 0, 1], [0, 1, 0, -1, 0], [0, 0, 1, 0, 0]])  # angry dog barks
-sentences = torch.stack([words, gentle, dog])  # (3, 3, 5)
+sentences = torch.stack([words, gentle, dog])  # (3, 3, 5): sentences, words, numbers
 wished = torch.tensor(  # (3, 3, 2): plural and angry, for adjective, noun and verb
     [[[1.0, 0], [0, 1], [1, 0]], [[1, 0], [0, -1], [1, 0]], [[-1, 0], [0, 1], [-1, 0]]]
 )
@@ -682,8 +683,8 @@ test_words = ["gentle", "dog", "barks"]
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.4))
 for ax, steps in zip(axes, (0, 200), strict=True):
     _, shown = words_attend(test, train(seed=0, steps=steps), W_k)
-    heatmap(ax, shown, test_words, test_words, numbers=True)
-    ax.set(ylabel="query", xlabel="key", title=f"after {steps} steps")
+    heatmap(ax, shown, test_words, test_words, vmax=1.0, numbers=True)
+    ax.set_title(f"after {steps} steps" if steps else "before training")
 figure.suptitle("In a sentence that training never saw, each word finds the one that it needs")
 plt.show()
 
@@ -790,7 +791,7 @@ from d2l_attention.exercises import check, hint, solution
 # $\varepsilon\,\alpha_j v_j$ to the output. But then the weights sum to
 # $1 + \varepsilon\,\alpha_j$, and dividing by this sum takes nearly $\varepsilon\,\alpha_j o$ away.
 #
-# At the star, a slope has two numbers, for east and north. Autograd finds the same slopes, and
+# On the map, a slope has two numbers, for east and north. Autograd finds the same slopes, and
 # since nothing changes when all scores rise together, they sum to zero:
 
 # %% slideshow={"slide_type": "fragment"}

@@ -26,7 +26,19 @@ from ipywidgets import FloatLogSlider
 
 import d2l_attention
 from d2l_attention.views import explore
-from d2l_attention.views.palette import FAINT, GREY, INK, KEY, OUTPUT, QUERY, RULE, VALUE, WEIGHT
+from d2l_attention.views.palette import (
+    FAINT,
+    GREY,
+    GROUND,
+    INK,
+    KEY,
+    OUTPUT,
+    PALE,
+    QUERY,
+    RULE,
+    VALUE,
+    WEIGHT,
+)
 from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
@@ -135,21 +147,26 @@ print(f"weights {[round(w, 2) for w in weights[0].tolist()]}   rent {rent.item()
 # Draws the flats, and below them their similarity to the query
 grid = torch.arange(5.0, 66.0)
 figure, (top, bottom) = plt.subplots(2, 1, figsize=(8, 4.6), sharex=True)
-top.plot(sizes, rents, "o", markersize=10, color=VALUE, label="known flats")
-top.plot(query, rent, "*", markersize=18, color=QUERY, label="our flat")
+top.plot(sizes, rents, "D", markersize=9, color=VALUE, label="known flats")
+for size, width in ((14, 2), (8, 1)):  # an answer has a double outline
+    name = "our flat, predicted" if width == 2 else None
+    look = {"color": GROUND, "markeredgecolor": OUTPUT, "markeredgewidth": width}
+    top.plot(query, rent, "o", markersize=size, label=name, **look)
 top.set(ylabel="rent (€)", ylim=(300, 900))
 top.set_title("The sizes decide the weights, the rents are averaged")
 top.legend(loc="lower right")
-bottom.fill_between(grid, triangle_20(grid - query), color=WEIGHT, alpha=0.3)
+bottom.fill_between(grid, triangle_20(grid - query), color=PALE)
 bottom.vlines(sizes, 0, triangle_20(sizes - query), color=KEY)
 bottom.plot(sizes, triangle_20(sizes - query), "s", markersize=10, color=KEY)
+bottom.plot(query, 0, "o", markersize=10, color=QUERY, clip_on=False, zorder=3)
+bottom.annotate("query", query.tolist() + [0], (8, 7), color=QUERY, textcoords="offset points")
 bottom.set(xlabel="size (m²)", ylabel="similarity", ylim=(0, 1.05))
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: above, three known flats as dots, and the predicted 540 € at 35 m² as a star. Below, a
-# triangle centred on the query, whose height at each known size is the similarity of that flat:
-# 0.25, 0.75 and 0.25.*
+# *Figure: above, three known flats as diamonds, and the predicted 540 € at 35 m² as a double ring.
+# Below, a triangle centred on the query, a dot on the axis. Its height at each known size is the
+# similarity of that flat: 0.25, 0.75 and 0.25.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Slide the triangle along with your hand: where is the query when only the largest flat
@@ -322,10 +339,9 @@ plt.show()
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws fits and weights at three widths
 def draw_weights(ax, weights, vmax):
-    heatmap(ax, weights, vmax=vmax)
+    heatmap(ax, weights, vmax=vmax, sides=("queries at x =", "keys at x ="))
     ax.set_yticks(range(0, 50, 10), ["0", "1", "2", "3", "4"])
     ax.set_xticks(torch.searchsorted(x_train, torch.arange(1.0, 5.0)), ["1", "2", "3", "4"])
-    ax.set_xlabel("key at x =")
 
 
 figure, axes = plt.subplots(2, 3, figsize=(11.5, 5.6), sharey="row")
@@ -336,7 +352,6 @@ for (top, bottom), width in zip(axes.T, (0.05, 0.5, 3.0), strict=True):
     top.plot(x_line, prediction, color=OUTPUT, label="prediction")
     draw_weights(bottom, weights, vmax=0.3)
 axes[0, 0].set_ylabel("y")
-axes[1, 0].set_ylabel("query at x =")
 figure.colorbar(axes[1, 0].images[0], ax=axes[1], label="weight", extend="max")
 handles = axes[0, 0].get_legend_handles_labels()
 figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False)
@@ -390,15 +405,15 @@ def tune(figure, kernel=gaussian, width=1.0):
     fit, heat, valley = figure.subplots(1, 3)
     stretched = with_width(kernel, width)
     prediction, weights = d2l_attention.nadaraya_watson(x_train, y_train, x_line, stretched)
-    draw_data(fit, "prediction")
+    draw_data(fit, "")
     fit.plot(x_line, prediction, color=OUTPUT)
-    draw_weights(heat, weights, vmax=0.3)
-    heat.set(title="weights", ylabel="query at x =")
+    draw_weights(heat, weights, vmax=0.1)
     valley.semilogx(widths, errors_of[kernel], color=INK)
     error = fresh_error(stretched)
+    figure.suptitle(f"A width of {width:.2f} makes the error {error:.2f}")
     marker, height = ("o", error) if error < 2 else ("^", 1.97)  # an arrow: above the axis
     valley.plot(width, height, marker, markersize=12, color=INK)
-    valley.set(title=f"error {error:.2f}", xlabel="width", ylim=(0.98, 2))
+    valley.set(xlabel="width", ylabel="error on fresh points", ylim=(0.98, 2))
 
 
 explore(
@@ -512,7 +527,7 @@ for ax, longer, title in zip(axes, (1.0, 1.5), titles, strict=True):
     for end in ends:
         ax.plot([0, end[0]], [0, end[1]], color=KEY, linewidth=1.5)
     ax.plot(*ends.T, "s", markersize=9, color=KEY)
-    ax.plot(*asked, "*", markersize=18, color=QUERY)
+    ax.plot(*asked, "o", markersize=11, color=QUERY)
     ax.text(1.75, 0.72, "query", color=QUERY)
     nearest, largest = (ends - asked).square().sum(dim=1).argmin(), (ends @ asked).argmax()
     for index, name, shift in ((nearest, "nearest", -16), (largest, "largest product", 0)):
@@ -660,7 +675,6 @@ left.text(400, 0.36, "best on fresh points", ha="right", va="bottom", color=FAIN
 left.set(xlabel="step", ylabel="width (log scale)", title="Without a mask it runs towards 0")
 left.legend(loc="center right", frameon=False)
 heatmap(right, other_weights, vmax=0.3)
-right.set(xlabel="key (training point)", ylabel="query (training point)")
 right.set_title("Masked, it uses its neighbours")
 figure.colorbar(right.images[0], ax=right, label="weight", extend="max")
 plt.show()
@@ -716,7 +730,7 @@ titles = "Both widths 1: a round kernel", "Trained: the house number hardly coun
 for ax, both, title in zip(axes, (torch.ones(2), trained), titles, strict=True):
     weights = gaussian_scores(middle, pairs, both).softmax(dim=1)[0]
     ax.scatter(*pairs.T, s=15 + 2500 * weights, color=WEIGHT, alpha=0.6)
-    ax.plot(*middle.T, "*", markersize=18, color=QUERY)
+    ax.plot(*middle.T, "o", markersize=11, color=QUERY)
     ax.set(xlabel="first feature", title=title)
 axes[0].set_ylabel("house number")
 plt.show()

@@ -121,10 +121,9 @@ for ax, d in zip(axes, (4, 1024), strict=True):
     torch.manual_seed(3)  # as in five_keys
     queries, keys = torch.randn(1000, 1, d), torch.randn(1000, 5, d)
     weights = (queries * keys).sum(dim=-1).softmax(dim=-1)
-    heatmap(ax, weights[:12], range(1, 13), range(1, 6), vmin=0, vmax=1)
+    sides = "queries", "each query's own five keys"
+    heatmap(ax, weights[:12], range(1, 13), range(1, 6), vmin=0, vmax=1, sides=sides)
     ax.set_title(f"d = {d:,}")
-    ax.set_xlabel("one of its five keys", color=KEY)
-axes[0].set_ylabel("query", color=QUERY)
 figure.colorbar(axes[0].images[0], ax=axes, label="weight", ticks=[0, 0.5, 1])
 figure.suptitle("In 1,024 dimensions nearly every query takes a single key", fontsize=17)
 plt.show()
@@ -554,7 +553,9 @@ plt.show()
 # suspect'.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A good place to stop.** In the second half you write and compare scores, and build attention.
+# ### A place to stop
+#
+# In the second half you write and compare scores, and build attention.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From distance to dot product
@@ -618,19 +619,24 @@ query, three_keys = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [3.0, 
 assert gaussian_score(query, three_keys).tolist() == [[0, -2, -1]]  # the table above
 figure, (plane, shares) = plt.subplots(1, 2, figsize=(11.5, 3.6))
 for j, (x, y) in enumerate(three_keys.tolist()):
-    plane.annotate("", (x, y), (0, 0), arrowprops={"width": 7, "headwidth": 20, "color": KEY})
-    plane.annotate(f"key {j}", (x, y), (-22 if y == 0 else 8, 12), textcoords="offset points")
-plane.annotate("", (1, -0.2), (0, -0.2), arrowprops={"width": 2, "headwidth": 10, "color": QUERY})
-plane.set(xlim=(-0.3, 3.4), ylim=(-0.4, 1.45), xlabel="first coordinate", yticks=[0, 1])
+    low = 0.28 * (j == 1)  # drawn lower, so that all are seen
+    plane.plot([0, x], [-low, y - low], color=KEY)
+    plane.plot(x, y - low, "s", color=KEY, markersize=11)
+    plane.annotate(f"key {j}", (x, y - low), (10, 8), textcoords="offset points", color=KEY)
+plane.plot(*query[0], "o", color=QUERY, markersize=20, markerfacecolor="none", markeredgewidth=2.5)
+plane.annotate("query", query[0].tolist(), (-66, 9), textcoords="offset points", color=QUERY)
+plane.set(xlim=(-0.2, 3.7), ylim=(-0.5, 1.4), xlabel="first coordinate", yticks=[0, 1])
 plane.set_aspect("equal")
-plane.set_title("the query (thin, drawn lower) equals key 0")
+plane.set_title("key 0 equals the query, key 1 is longer")
 named = {"with the fee (Gaussian)": gaussian_score, "without (dot product)": dot_score}
-for (name, score), shift, style in zip(named.items(), (-0.2, 0.2), (GREY, WEIGHT), strict=True):
+for (name, score), shift, fill in zip(named.items(), (-0.2, 0.2), (GROUND, WEIGHT), strict=True):
     bars = shares.bar(
         torch.arange(3) + shift,
         score(query, three_keys).softmax(dim=-1)[0],
         width=0.38,
-        color=style,
+        facecolor=fill,
+        edgecolor=WEIGHT,
+        linewidth=2,
         label=name,
     )
     shares.bar_label(bars, fmt="%.2f")
@@ -641,9 +647,9 @@ figure.suptitle("Without the fee, the longest key wins here", fontsize=17)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: left, the query and key 0 at (1, 0), key 1 at (3, 0) and key 2 at (0, 1) as arrows.
-# Right, the weights of the three keys. With the fee they are 0.67, 0.09, 0.24, and without it they
-# are 0.11, 0.84, 0.04.*
+# *Figure: left, three keys as squares at the end of their lines: key 0 at (1, 0), with the query as
+# a ring around it, key 1 at (3, 0), drawn a little lower, and key 2 at (0, 1). Right, the weights
+# of the three keys. With the fee they are 0.67, 0.09, 0.24, and without it 0.11, 0.84, 0.04.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Where all keys have the same norm, they pay the same fee, so both scores give the same weights.
@@ -864,8 +870,6 @@ figure, axes = plt.subplots(1, 2, figsize=(8.5, 2.9), sharey=True)
 for ax, weights, name in zip(axes, (with_tanh, without), ("with tanh", "without"), strict=True):
     heatmap(ax, weights, range(3), range(5), vmax=1, numbers=True)
     ax.set_title(name)
-    ax.set_xlabel("key", color=KEY)
-axes[0].set_ylabel("query", color=QUERY)
 figure.suptitle("Without the tanh every query has the same weights", fontsize=16)
 plt.show()
 assert torch.allclose(without, without[:1].expand(3, 5))

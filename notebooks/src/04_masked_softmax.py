@@ -29,7 +29,16 @@ from torch import nn
 
 from d2l_attention import causal_mask, dot_product_attention, masked_softmax
 from d2l_attention.views import explore, schematic
-from d2l_attention.views.palette import GROUND, HATCHED, INK, OUTPUT, TINT, VALUE
+from d2l_attention.views.palette import (
+    GROUND,
+    HATCHED,
+    INK,
+    OUTPUT,
+    RULE,
+    TINT,
+    VALUE,
+    ramp_to,
+)
 from d2l_attention.views.plots import compare_heatmaps, hatch_zeros, heatmap, set_style
 
 torch.manual_seed(0)
@@ -81,8 +90,9 @@ valid_lens = torch.tensor([4, 3, 2])  # (B,)
 # Draws the batch as a rectangle of tokens; the function draws every mask of this chapter
 
 
-def draw_mask(ax, mask, rows):  # visible cells filled, hidden ones hatched
-    heatmap(ax, mask.float(), rows, range(mask.shape[1]), vmax=4.0)
+def draw_mask(ax, mask, rows, sides=("queries", "keys")):  # visible cells grey, hidden ones hatched
+    looks = {"vmax": 2.0, "cmap": ramp_to(RULE), "sides": sides}
+    heatmap(ax, mask.float(), rows, range(mask.shape[1]), **looks)
     hatch_zeros(ax, mask)
     ax.vlines([x - 0.5 for x in range(1, mask.shape[1])], *ax.get_ylim(), color=GROUND, zorder=5)
     ax.hlines([y - 0.5 for y in range(1, len(mask))], *ax.get_xlim(), color=GROUND, zorder=5)
@@ -90,7 +100,7 @@ def draw_mask(ax, mask, rows):  # visible cells filled, hidden ones hatched
 
 figure, ax = plt.subplots(figsize=(9, 2.4))
 has_word = torch.tensor([[token != "<pad>" for token in line] for line in tokens])
-draw_mask(ax, has_word, [f"sentence {i}" for i in range(3)])
+draw_mask(ax, has_word, [f"sentence {i}" for i in range(3)], sides=None)
 behind = {"facecolor": GROUND, "edgecolor": GROUND, "pad": 2}
 for row, line in enumerate(tokens):
     for column, token in enumerate(line):
@@ -264,10 +274,12 @@ one_more_each = plain_length_mask(torch.tensor([[1, 2, 3, 4]]), 4)  # (1, Q, K)
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Draws both masks: a row for each sentence, a row for each query
 figure, axes = plt.subplots(1, 2, figsize=(10, 2.9))
-draw_mask(axes[0], is_word[:, 0], [f"length {n}" for n in valid_lens.tolist()])
+names = [f"length {n}" for n in valid_lens.tolist()]
+draw_mask(axes[0], is_word[:, 0], names, sides=("sentences", "keys"))
+axes[0].yaxis.label.set_color(INK)
 draw_mask(axes[1], one_more_each[0], [f"length {n}" for n in range(1, 5)])
-axes[0].set(title="a sentence in each row", xlabel="key")
-axes[1].set(title="a query in each row", xlabel="key")
+axes[0].set_title("a sentence in each row")
+axes[1].set_title("a query in each row")
 figure.suptitle("Each row sees as many keys as its length says", fontsize=16)
 plt.show()
 
@@ -363,15 +375,14 @@ print(f"with the mask {share_right:.0%} right")
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.9))
 titles = ("without a mask", "with the causal mask")
 for ax, weights, title in zip(axes, (open_weights, causal_weights), titles, strict=True):
-    rows, columns = [f"query {i}" for i in range(5)], [f"word {j}" for j in range(6)]
-    heatmap(ax, weights, rows, columns, vmax=1.0, numbers=True)
+    heatmap(ax, weights, range(5), range(6), vmax=1.0, numbers=True)
     hatch_zeros(ax, weights)
     ax.set_title(title)
 figure.suptitle("Without a mask each query looks at the word that it should guess", fontsize=16)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two heat maps with five queries and six words. Left, without a mask: each query has
+# *Figure: two heat maps with five queries and six words as keys. Left, without a mask: a query has
 # nearly all of its weight on the next word, one cell to the right of the diagonal. Right, with the
 # causal mask: these cells and all beyond are hatched, exactly 0, and the weight is spread over the
 # words up to the query's own. These weights differ only by the noise of training, because no past
@@ -398,7 +409,7 @@ def play(figure, length=3, causal=True):
     ax = figure.subplots()
     heatmap(ax, weights, tokens[1], tokens[1], vmax=1.0, numbers=True)
     hatch_zeros(ax, weights)
-    ax.set(title="Visible keys share the weight equally", xlabel="key", ylabel="query")
+    ax.set_title("Visible keys share the weight equally")
 
 
 alt = "Equal scores: attention weights of 'Learn to code <pad>' under the chosen masks."
@@ -417,7 +428,9 @@ explore(play, figsize=(6.5, 4.2), alt=alt, length=(1, 4), causal=True)
 # see the same three words.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A good place to stop.** You can now hide padding and the future with one boolean mask, but
+# ### A place to stop
+#
+# You can now hide padding and the future with one boolean mask, but
 # one case is still open: the query for which everything is hidden.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -495,11 +508,12 @@ figure, axes = plt.subplots(
     2, 2, figsize=(8.5, 4.4), width_ratios=(4, 1), height_ratios=(4, 1), sharex="col"
 )
 of_answers = torch.tensor([[0.0], [0.0], [1.0], [1.0]])  # the loss adds up rows 2 and 3
-rows, columns = [f"query {i}" for i in range(4)], [f"value {j}" for j in range(4)]
-heatmap(axes[0, 0], weights, rows, columns, vmax=1.0, numbers=True)
+columns = [f"value {j}" for j in range(4)]
+heatmap(axes[0, 0], weights, range(4), columns, vmax=1.0, numbers=True)
 hatch_zeros(axes[0, 0], weights)
-heatmap(axes[0, 1], of_answers, vmax=4.0, numbers=True)
-heatmap(axes[1, 0], values.grad.mT, ["gradient"], columns, vmax=1.0, numbers=True)
+looks = {"vmax": 2.0, "numbers": True, "cmap": ramp_to(RULE), "sides": None}
+heatmap(axes[0, 1], of_answers, **looks)
+heatmap(axes[1, 0], values.grad.mT, ["gradient"], columns, **looks)
 axes[0, 0].set_title("weights")
 axes[0, 1].set(title="gradient of\nthe answers", xticks=[], yticks=[])
 axes[1, 1].axis("off")
@@ -661,12 +675,8 @@ for ax, (name, softmax) in zip(axes, suspects.items(), strict=True):
     heatmap(ax, weights, rows, range(5), vmax=1.0, numbers=True)
     hatch_zeros(ax, weights)
     ax.step([4.5, 2.5, 0.5, -0.5, -0.5], [-0.5, 0.5, 1.5, 2.5, 3.5], color=INK, lw=4, zorder=5)
-    ax.set(
-        title=f"{name}, equal scores",
-        xlabel="key (right of the line: padding)",
-        xlim=(-0.5, 4.5),
-        ylim=(3.5, -0.5),
-    )
+    ax.set(title=f"{name}, equal scores", xlim=(-0.5, 4.5), ylim=(3.5, -0.5))
+    ax.set_xlabel("keys (right of the line: padding)")
 figure.suptitle("Test 1 finds weight in the padding, but no word that is lost", fontsize=16)
 plt.show()
 
@@ -929,9 +939,9 @@ print(dot_product_attention(queries, keys, dyed, is_causal=True)[0].isnan().any(
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.2), sharey=True)
 masks = plain_length_mask(torch.tensor([4]), 5)[0].expand(5, 5), plain_causal_mask(5)
 for ax, mask, title in zip(axes, masks, ("key 4 is padding", "key 4 is the future"), strict=True):
-    draw_mask(ax, mask, [f"query {i}" for i in range(5)])
+    draw_mask(ax, mask, range(5))
     ax.add_patch(Rectangle((3.5, -0.5), 1, 5, fill=False, edgecolor=INK, lw=4, zorder=6))
-    ax.set(title=title, xlabel="key")
+    ax.set_title(title)
 figure.suptitle("Nobody sees the padding, but the last query sees the last key", fontsize=16)
 plt.show()
 
@@ -989,12 +999,12 @@ print("with an offset   ", causal_mask(1, 5, offset=4).int())
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws which row of the causal mask belongs to the fifth query
 figure, ax = plt.subplots(figsize=(8, 3.2))
-draw_mask(ax, causal_mask(5, 5), [f"query {i}" for i in range(5)])
+draw_mask(ax, causal_mask(5, 5), range(5))
 for row, text in ((0, "without an offset"), (4, "with offset 4")):
     corner = -0.5, row - 0.5
     ax.add_patch(Rectangle(corner, 5, 1, fill=False, edgecolor=INK, lw=4, zorder=6, clip_on=False))
     ax.text(4.65, row, text, va="center", size=14)
-ax.set(title="The fifth query needs the last row of the triangle", xlabel="key")
+ax.set_title("The fifth query needs the last row of the triangle")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}

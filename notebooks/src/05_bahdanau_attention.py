@@ -152,7 +152,9 @@ def labels(texts):
 
 
 def decoder(steps, given, query=None):
-    """The decoder after so many steps, each with ``given``; at -1 it has no state yet."""
+    """The decoder after so many steps, each with ``given``; below 0 it has not begun."""
+    if steps < 0:
+        return []
     cells = labels({5: "reads", 6: "state", 7: "writes"})
     for i in range(5):
         x, done, before = 2 + 1.7 * i, i <= steps, f"s{i - 1}"
@@ -181,7 +183,8 @@ def one_vector(step):
         cells += box(held[1][j], x, 2, "plain", f"back {j}", done=step > 3, arrow=arrows[1], **size)
 
     def summary(i, x, done):
-        return box("", x, 4, "done", f"summary{i}", "summary0" if i else "onward 2", done=done)
+        origin = "summary0" if i else "onward 2"
+        return box("all", x, 4, "plain", f"summary{i}", origin, done=done)
 
     return cells + decoder(step - 5, summary)
 
@@ -556,9 +559,8 @@ to_read = torch.tensor([tgt_vocab[["<bos>", *kept[:-1]]]])
 read = torch.tensor([src_vocab[[*covered, "<eos>"]]]), to_read, torch.tensor([len(covered) + 1])
 _, looks = with_attention(*read, need_weights=True)  # (1, Q, K)
 figure, ax = plt.subplots(figsize=(7.6, 6.8))
-heatmap(ax, looks[0, :, :-1].detach(), kept, covered, vmax=1.0)  # without <eos>
-ax.set(xlabel="English", ylabel="French")
-ax.tick_params(axis="x", labelrotation=90)
+sides = "French", "English"
+heatmap(ax, looks[0, :, :-1].detach(), kept, covered, vmax=1.0, sides=sides)  # without <eos>
 ax.set_title("'les' looks ahead, 'blanches' looks back")
 plt.show()
 

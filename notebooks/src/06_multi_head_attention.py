@@ -33,7 +33,7 @@ from d2l_attention import MultiHeadAttention, length_mask, show_source
 from d2l_attention.experiments.spelling import BEFORE, OPPOSITE, Speller, accuracy, train, words
 from d2l_attention.real_models.published import stored
 from d2l_attention.views import AttentionView, Player, State, grid, schematic
-from d2l_attention.views.palette import FAINT, GROUND, INK, PALE, RULE
+from d2l_attention.views.palette import CUT, FAINT, GROUND, INK, PALE, RULE
 from d2l_attention.views.plots import hatch_zeros, heatmap, set_style, show_heatmaps
 
 torch.set_num_threads(1)
@@ -498,7 +498,9 @@ for lens in (None, torch.tensor([5, 0])):
 print("checked: the layer equals the loop over heads, and the package's MultiHeadAttention")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A good place to stop.** You have a layer that computes all heads at once and equals the slow
+# ### A place to stop
+#
+# You have a layer that computes all heads at once and equals the slow
 # loop. What remains is to see what heads learn, and whether training would have told you of a bug.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -583,13 +585,16 @@ scores = spellers[0, 1](deliver)[0, 4].detach()  # (2, 26), start 0: a row for e
 figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), width_ratios=[1.3, 1, 1])
 one_map = spellers[0, 1].attention.attention_weights[0, 0]
 heatmap(axes[0], one_map, list("deliver"), list("deliver"), vmin=0.0, vmax=1.0)
-axes[0].set(title="half to each of two letters", xlabel="key", ylabel="query")
+axes[0].set_title("half to each of two letters")
 jobs = "job before: right is i", "job opposite: right is l"
 for ax, job, score in zip(axes[1:], jobs, scores, strict=True):
     best = score.topk(3)
-    ax.barh(range(3), best.values, color=INK)
-    ax.set_yticks(range(3), ["abcdefghijklmnopqrstuvwxyz"[i] for i in best.indices])
+    named, right = ["abcdefghijklmnopqrstuvwxyz"[i] for i in best.indices], job[-1]
+    ax.barh(range(3), best.values, color=[INK if name == right else RULE for name in named])
+    ax.set_yticks(range(3), named)
     ax.invert_yaxis()
+    if named[0] != right:  # the winner is wrong
+        ax.plot(best.values[0] / 2, 0, "x", color=CUT, markersize=16, markeredgewidth=4)
     ax.set(title=job, xlabel="score")
 figure.suptitle("One average, so the same letter wins both jobs", fontsize=17)
 plt.show()
@@ -997,11 +1002,11 @@ gets = torch.arange(14).reshape(2, 7) // 2  # the position that gets this result
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.8))
 for head, ax in enumerate(axes):
     rows = [f"{i} for {receiver}" for i, receiver in enumerate(gets[head])]
-    heatmap(ax, asked[head], rows, list("0123456"), vmin=0.0, vmax=1.0)
+    heatmap(ax, asked[head], rows, range(7), vmin=0.0, vmax=1.0, sides=("queries", "keys"))
     for i, receiver in enumerate(gets[head]):
         for key in (BEFORE[receiver], OPPOSITE[receiver]):
             ax.add_patch(Rectangle((key - 0.5, i - 0.5), 1, 1, fill=False, linewidth=2))
-    ax.set(title=f"head {head + 1}", xlabel="position looked at")
+    ax.set_title(f"head {head + 1}")
 figure.suptitle("Each position looks where the receiver of its result needs it", fontsize=15)
 plt.show()
 on_behalf = asked.flatten(0, 1)[range(14), BEFORE[gets.flatten()]]
@@ -1082,7 +1087,7 @@ figure, axes = plt.subplots(1, 2, figsize=(11, 4.6))
 for ax, head in zip(axes, ("1.3", "2.9"), strict=True):
     layer, number = head.split(".")
     read, maps = published["tokens"], torch.tensor(published["maps"][head])
-    heatmap(ax, maps, read, read, vmax=1.0).tick_params(axis="x", rotation=90)
+    heatmap(ax, maps, read, read, vmax=1.0)
     ax.set_title(f"layer {layer}, head {number}")
 figure.suptitle("One looks at the token before, one mostly at the token after", fontsize=15)
 plt.show()
@@ -1123,7 +1128,7 @@ for name, laid in {"(B, 1, Q, K)": mask[:, None], "(B, Q, K)": mask}.items():
 # Draws the weights of both heads and sentences, with the head axis and without it
 both = [compute_weights(X, X, laid).reshape(4, 3, 3) for laid in (mask[:, None], mask)]
 names = [f"sentence {i},\nhead {head}" for i in (0, 1) for head in (1, 2)]
-show_heatmaps(torch.stack(both), "key", "query", titles=names, figsize=(11, 4.6))
+show_heatmaps(torch.stack(both), "keys", "queries", titles=names, figsize=(11, 4.6))
 for ax, weights in zip(plt.gcf().axes, torch.cat(both), strict=False):  # and the colour bar
     hatch_zeros(ax, weights)
 plt.gcf().suptitle("Above with the head axis, below without: head 2 gets the mask of sentence 1")

@@ -45,9 +45,9 @@ from d2l_attention.views.palette import (
     QUERY,
     RULE,
     SERIES,
-    signed,
+    ramp_to,
 )
-from d2l_attention.views.plots import heatmap, set_style
+from d2l_attention.views.plots import heatmap, set_style, squares
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -126,11 +126,11 @@ print(f"the answers to 'dog' differ by {(one[0, 0] - other[0, 2]).norm():.6f}")
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the answers and their averages, and joins each word to itself
-figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.0), gridspec_kw={"wspace": 0.45})
+figure, axes = plt.subplots(1, 2, figsize=(9.5, 2.6), gridspec_kw={"wspace": 0.45})
 orders = ("dog", "bites", "man", "average"), ("man", "bites", "dog", "average")
 for ax, words, found in zip(axes, orders, (one[0], other[0]), strict=True):
     rows = torch.cat([found, found.mean(dim=0, keepdim=True)])  # (4, 8)
-    heatmap(ax, rows, words, vmin=-1, vmax=1, cmap=signed())
+    squares(ax, rows, words)
     ax.axhline(2.5, color=INK)
     ax.set(xticks=[], title=" ".join(words[:3]))
 axes[0].yaxis.tick_right()
@@ -142,9 +142,10 @@ figure.suptitle("Two answers change places, the average stays", fontsize=16)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two heat maps, one for each headline, with the answers to its three words as rows of
-# eight numbers and their average below. Lines join each word to itself: the rows of 'dog' and 'man'
-# have changed places, while those of 'bites' and of the average are the same.*
+# *Figure: two grids of squares, one for each headline, with the answers to its three words as rows
+# of eight numbers and their average below: the area is the size, filled above 0 and hollow below.
+# Lines join each word to itself: the rows of 'dog' and 'man' have changed places, while those of
+# 'bites' and of the average are the same.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Call the layer $f$. No position occurs in its formula, so if we shuffle the rows of $X$ by a
@@ -288,19 +289,22 @@ plt.show()
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the binary digits beside the encoding
 P = PlainPositionalEncoding(num_hiddens=32, dropout=0.0).P[0, :64]  # (64, 32)
-figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 5.0), width_ratios=[1, 2.6])
-heatmap(left, torch.arange(64)[:, None] // 2 ** torch.arange(6) % 2, vmin=0, vmax=1)
-heatmap(right, P, vmin=-1, vmax=1, cmap=signed())
-left.set(title="binary: 0 empty, 1 filled", xlabel="digit, the last one first", ylabel="position")
-right.set(title="sines and cosines, D = 32", xlabel="column")
-figure.colorbar(right.images[0], ax=right, label="value, right panel")
-figure.suptitle("Both count: columns on the left change fast, on the right slowly", fontsize=17)
+figure, axes = plt.subplots(2, 1, figsize=(10.5, 7.2), sharex=True, height_ratios=[6, 32])
+binary = torch.arange(64) // 2 ** torch.arange(6)[:, None] % 2  # (6, 64)
+names = "binary\ndigit", "sines and cosines, D = 32\ncolumn"
+for ax, numbers, name in zip(axes, (binary, P.T), names, strict=True):
+    squares(ax, numbers, color=POSITION)
+    ax.set_ylabel(name)
+axes[0].set(xlabel="position", yticks=[0, 5], yticklabels=["last", "first"])
+axes[0].tick_params(labeltop=True)
+figure.suptitle("Both count: what stands above changes fast, what stands below slowly", fontsize=17)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two heat maps of positions 0 to 63, downwards. Left, six binary digits: stripes of one
-# row, two, four, eight, sixteen and thirty-two. Right, the encoding in 32 columns: fast waves on
-# the left, ever slower ones to the right. The last third of the columns hardly changes.*
+# *Figure: two grids of squares for the positions 0 to 63, from left to right, filled above 0 and
+# hollow below. Above, six binary digits: stripes of one position, two, four, eight, sixteen and
+# thirty-two. Below, the 32 columns of the encoding: fast waves in the first, ever slower ones
+# further down. The last third of the columns hardly changes.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The paper gives no reason for the number 10000. It sets the pace of the slowest of the 16 hands,
@@ -315,7 +319,7 @@ assert ((P[10] - P[54]).abs() > 0.5).nonzero()[0].item() == 4  # the sine of han
 assert round((2 * math.pi / frequencies[15]).item()) == 35_333
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask which column of each panel changes slowest. If somebody asks 'why 10000?': the
+# One minute. Ask which row of each panel changes slowest. If somebody asks 'why 10000?': the
 # paper does not say.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -571,7 +575,9 @@ print(f"values turned:     the answers differ by {(at_0 - at_100).norm():.2f}")
 # One minute. Cover the two numbers and ask which of them is 0.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A good place to stop.** You can now tell attention the order in three ways: add sines, add
+# ### A place to stop
+#
+# You can now tell attention the order in three ways: add sines, add
 # learned vectors, or turn queries and keys. A fourth way follows, and a test of all four.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -1363,15 +1369,16 @@ after = {(steps, name): reached(readers[name], 12, steps) for steps in (1, 4) fo
 # Draws which inputs reach which outputs after one step and after four
 figure, axes = plt.subplots(2, 3, figsize=(9, 5.4), sharex=True, sharey=True)
 for ((steps, name), filled), ax in zip(after.items(), axes.flat, strict=True):
-    heatmap(ax, filled, range(12), range(12), vmax=1.4)
+    looks = {"vmax": 1.0, "cmap": ramp_to(GREY), "sides": ("outputs", "inputs")}
+    heatmap(ax, filled, **looks)
     ax.set(aspect="equal", title=name if steps == 1 else "")
-    ax.tick_params(labelsize=12)
+    ax.tick_params(labelsize=12, labeltop=steps == 1)
     ax.set_xticks(range(0, 12, 3))
     ax.set_yticks(range(0, 12, 3))
 for ax, steps in zip(axes[:, 0], ("1 step", "4 steps"), strict=True):
-    ax.set_ylabel(f"after {steps}\noutput")
-for ax in axes[1]:
-    ax.set_xlabel("input")
+    ax.set_ylabel(f"after {steps}\noutputs", color=INK)
+for ax in axes[0]:
+    ax.set_xlabel("inputs", color=INK)
 figure.suptitle("Only self-attention reaches every token at once", fontsize=17)
 plt.show()
 

@@ -53,6 +53,7 @@ from d2l_attention.views.palette import (
     GROUND,
     INK,
     KEY,
+    OUTPUT,
     PALE,
     QUERY,
     RULE,
@@ -62,7 +63,7 @@ from d2l_attention.views.palette import (
     WEIGHT,
     ramp_to,
 )
-from d2l_attention.views.plots import hatch_zeros, heatmap, set_style
+from d2l_attention.views.plots import hatch_zeros, heatmap, name_sides, set_style
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -101,10 +102,7 @@ def block(ax, x, y, width, height, text="", colour=INK, below="", size=13):
     ax.text(x, y - height / 2 - 0.08, below, ha="center", va="top", fontsize=12)
 
 
-def name_sides(ax):
-    """Small words at the sides of a grid of weights: keys above, queries on the left."""
-    ax.set_xlabel("key", fontsize=11, color=FAINT, labelpad=2)
-    ax.set_ylabel("query", fontsize=11, color=FAINT, labelpad=2)
+FILLED = {"vmax": 1.0, "cmap": ramp_to(GREY)}  # a link is there or not, and no weight
 
 
 def arrow(ax, start, end):
@@ -472,17 +470,15 @@ assert took["window"] < took["plain"] < took["plain, masked"]
 near = plain_window_mask(128, window=4)  # a cell for each 32 words, and blocks of 4 cells
 number = torch.arange(128) // 4  # of the block
 blocks, every = (number[:, None] - number).abs() <= 1, torch.ones_like(near)
-figure, axes = plt.subplots(1, 3, figsize=(10.5, 4.1))
+figure, axes = plt.subplots(1, 3, figsize=(10.5, 4.5))
 panels = {"plain": (every, every), "plain, masked": (near, every), "window": (near, blocks)}
 for ax, (name, (used, computed)) in zip(axes, panels.items(), strict=True):
-    heatmap(ax, used + 0.35 * (computed & ~used), vmax=1.4)
-    ax.set(aspect="equal", xticks=[], yticks=[])
-    ax.set_title(name, y=1.08)
+    heatmap(ax, used + 0.25 * (computed & ~used), **FILLED)
+    ax.set(aspect="equal", xticks=[], yticks=[], title=name)
 triangles = [(4, -0.5), (127.5, -0.5), (127.5, 123)], [(-0.5, 4), (-0.5, 127.5), (123, 127.5)]
 for corners in triangles:  # what the mask hides, at both sides of the band
     hidden = Polygon(corners, fill=False, edgecolor=FORBIDDEN, hatch="//", linewidth=0)
     axes[1].add_patch(hidden)
-name_sides(axes[0])
 figure.suptitle("The mask hides scores that were computed; the window computes fewer", fontsize=17)
 plt.show()
 
@@ -541,13 +537,11 @@ patterns = {
 }
 figure, axes = plt.subplots(1, 4, figsize=(11, 4.4), sharey=True)
 for ax, (name, pattern) in zip(axes, patterns.items(), strict=True):
-    hatch_zeros(heatmap(ax, pattern, vmax=1.4), pattern)
+    hatch_zeros(heatmap(ax, pattern, **FILLED), pattern)
     layers = layers_until_all_reached(pattern)
     when = f"in {layers} layers" if layers else "never"
-    ax.set(aspect="equal", xticks=[], yticks=[])
-    ax.set_title(name, y=1.08)
+    ax.set(aspect="equal", xticks=[], yticks=[], title=name)
     ax.text(31.5, 67, f"{pattern.sum():,} links\n{when}", ha="center", va="top", fontsize=14)
-name_sides(axes[0])
 figure.suptitle(
     "A global token joins all pairs in two layers, the dilated window never joins some",
     fontsize=16,
@@ -635,10 +629,8 @@ figure, axes = plt.subplots(1, 4, figsize=(12.5, 4.5))
 grids = (image, image, image.roll((-2, -2), (0, 1)), weights[-1, 0] > 0)
 titles = ("windows", "shifted by 2", "rolled: same cuts", "last window's links")
 for ax, grid, title in zip(axes, grids, titles, strict=True):
-    looks = {"vmax": 1.4} if grid is grids[3] else {"vmax": 1.2, "cmap": ramp_to(GREY)}
-    heatmap(ax, grid, **looks)
-    ax.set(aspect="equal", xticks=[], yticks=[])
-    ax.set_title(title, y=1.08)
+    heatmap(ax, grid, **FILLED, sides=None)
+    ax.set(aspect="equal", xticks=[], yticks=[], title=title)
 hatch_zeros(axes[3], grids[3])
 cuts = ([3.5, 7.5], [1.5, 5.5, 9.5], [3.5, 7.5])
 for ax, lines in zip(axes[:3], cuts, strict=True):
@@ -652,7 +644,7 @@ for ax, letters in ((axes[1], before), (axes[2], after)):
         corner = x - 1, y - 1
         ax.add_patch(Rectangle(corner, 2, 2, facecolor=GROUND, edgecolor=INK))
         ax.text(x, y, letter, ha="center", va="center", fontsize=14)
-name_sides(axes[3])
+name_sides(axes[3], "queries", "keys")
 figure.suptitle("Four corners share the last window, and the mask keeps them apart", fontsize=16)
 plt.show()
 
@@ -671,7 +663,9 @@ plt.show()
 # apart in the real one. The mask itself is exercise 9.6.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A good place to stop.** The second half asks whether the matrix of weights is needed at all, and
+# ### A place to stop
+#
+# The second half asks whether the matrix of weights is needed at all, and
 # what is lost without it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -1286,11 +1280,12 @@ figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.9))
 image = torch.zeros(8, 8).index_put((torch.tensor([1, 5]), torch.tensor([2, 6])), torch.ones(2))
 answers, ways = ((5.0, 3.3), (2.9, 2.9)), {"as listed": (2, 6), "swapped": (6, 2)}
 for ax, (title, columns) in zip(axes, ways.items(), strict=True):
-    heatmap(ax, image, vmax=1.4, cmap=ramp_to(GREY))
+    heatmap(ax, image, **FILLED, sides=None)
     for query, (x, y), column in zip((1, 2), answers, columns, strict=True):
         ax.plot([x, column], [y, column - 1], color=INK)
-        ax.plot(x, y, "o", color=QUERY, markersize=20)
-        ax.text(x, y, query, color=GROUND, ha="center", va="center")
+        for size in (24, 19):  # an answer has a double outline
+            ax.plot(x, y, "o", color=GROUND, markeredgecolor=OUTPUT, markersize=size)
+        ax.text(x, y, query, ha="center", va="center", fontsize=12)
     for name, x, y in (("first", 2, 0.2), ("second", 6, 6.0)):
         ax.text(x, y, name, ha="center", va="center")
     ax.set(title=title, aspect="equal", xticks=[], yticks=[])
@@ -1299,9 +1294,9 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: twice the same picture of 8 by 8 pixels, with a first light above on the left, a second
-# below on the right, and the answers of the queries, circles 1 and 2. As listed, long lines join 1
-# to the first light and 2 to the second. Swapped, short lines join 2 to the first light and 1 to
-# the second.*
+# below on the right, and the answers of the queries, double circles 1 and 2. As listed, long lines
+# join 1 to the first light and 2 to the second. Swapped, short lines join 2 to the first light and
+# 1 to the second.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The two lights have no order: remember it for the vote.
@@ -1676,9 +1671,9 @@ def draw_form(figure, form="window", parameter=4, causal=True):
     pattern = pattern.float()
     # Links are there or not; of weights the largest would leave the others white.
     is_mask = pattern.unique().numel() < 3
-    heatmap(left, pattern, vmax=1.4 if is_mask else pattern.quantile(0.98).item())
+    looks = FILLED if is_mask else {"vmax": pattern.quantile(0.98).item()}
+    heatmap(left, pattern, **looks)
     left.set(title=f"{what}: {links:,} links", xticks=[], yticks=[])
-    name_sides(left)
     right.set(xlim=(0, LENGTH), ylim=(0, 1100), xticks=[0, 32, 64])
     right.set(xlabel="words generated", ylabel="numbers kept, one head")
     if not causal:

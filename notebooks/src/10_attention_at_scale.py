@@ -713,7 +713,9 @@ assert round(h100.ridge) == 295 and round(twice.ridge) == 590 and round(786 / 3.
 # stop.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This is a good place to stop.
+# ### A place to stop
+#
+# So far: what one machine needs time for. Next: what a cache needs room for, and many machines.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The key-value cache in bytes

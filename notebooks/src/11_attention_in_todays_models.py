@@ -631,7 +631,7 @@ for ax, name in zip(axes, ("softmax", "with a sink"), strict=True):
     with torch.no_grad():
         weights = writers[name, 0](bell_texts[1:2, :12], need_weights=True)[1][0, 0]
     hatch_zeros(heatmap(ax, weights, labels, labels, vmax=1), weights)  # the future
-    ax.set(title=name, xlabel="key", ylabel="query")
+    ax.set_title(name)
 figure.suptitle("Start 0: at letters, weight on <bos>, with a sink hardly anywhere", fontsize=17)
 plt.show()
 

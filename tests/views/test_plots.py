@@ -6,9 +6,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_hex
 
 from d2l_attention.views import AttentionView
-from d2l_attention.views.palette import ON_STRONG, ON_WEAK
+from d2l_attention.views.palette import GROUND, KEY, ON_STRONG, ON_WEAK, QUERY
 from d2l_attention.views.plots import (
     compare_heatmaps,
     hatch_zeros,
@@ -16,6 +17,7 @@ from d2l_attention.views.plots import (
     on_cpu,
     set_style,
     show_heatmaps,
+    squares,
 )
 
 matplotlib.use("Agg")
@@ -36,6 +38,45 @@ def test_heatmap_shows_the_weights_under_their_labels():
     assert [t.get_text() for t in ax.get_xticklabels()] == ["x", "y", "z"]
     assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b"]
     assert [t.get_text() for t in ax.texts] == ["0.90", "0.10", "0.00", "0.20", "0.30", "0.50"]
+
+
+def test_the_sides_of_a_heat_map_are_named_once_in_the_colours_of_their_roles():
+    figure, axes = plt.subplots(2, 3)
+    axes[0, 0].plot([0, 1])
+    for ax in axes.flat[1:]:
+        heatmap(ax, torch.eye(2))
+    assert [ax.get_ylabel() for ax in axes.flat] == ["", "queries", "", "queries", "", ""]
+    assert [ax.get_xlabel() for ax in axes.flat] == ["", "keys", "keys", "keys", "", ""]
+    label = axes[0, 1].xaxis.label, axes[0, 1].yaxis.label
+    assert [each.get_color() for each in label] == [KEY, QUERY]
+    (ax,) = plt.subplots(1, 1, squeeze=False)[1].flat
+    assert heatmap(ax, torch.eye(2), sides=("French", "English")).get_xlabel() == "English"
+    (ax,) = plt.subplots(1, 1, squeeze=False)[1].flat
+    assert heatmap(ax, torch.eye(2), sides=None).get_xlabel() == ""
+
+
+@pytest.mark.parametrize(
+    ("width", "words", "angle"),
+    [
+        (6, "The cat did not cross the street".split(), 0),
+        (6, list("abcdefghijklmnopqrstuvwxyz"), 0),
+        (5, "The little animals crossed another street slowly".split(), 45),
+        (5, 30 * ["street"], 90),
+    ],
+)
+def test_labels_stand_level_where_they_fit(width, words, angle):
+    _, ax = plt.subplots(figsize=(width, 3))
+    heatmap(ax, torch.ones(1, len(words)), keys=words)
+    assert {tick.label2.get_rotation() for tick in ax.xaxis.get_major_ticks()} == {angle}
+
+
+def test_squares_show_sign_and_size():
+    _, ax = plt.subplots()
+    squares(ax, torch.tensor([[1.0, -0.25, 0.0]]), ["a"], color=KEY)
+    (boxes,) = ax.collections
+    assert [to_hex(colour).upper() for colour in boxes.get_facecolors()] == [KEY, GROUND, GROUND]
+    sides = [np.ptp(path.vertices[:, 0]) for path in boxes.get_paths()]
+    assert sides[1] / sides[0] == pytest.approx(0.5) and sides[2] == 0  # a quarter of the area
 
 
 def test_heatmap_errors():
@@ -137,7 +178,7 @@ def test_compare_heatmaps_hatches_what_is_exactly_zero():
     assert [len(ax.patches) for ax in axes[:, 0]] == [1, 1]
     assert axes[0, 0].patches[0].get_xy() == (0.5, -0.5)  # row 0, column 1
     assert {ax.images[0].get_clim() for ax in axes[:, 0]} == {(0.0, 1.0)}
-    assert [ax.get_ylabel() for ax in axes[:, 0]] == ["x\nquery", "y\nquery"]
+    assert [ax.get_ylabel() for ax in axes[:, 0]] == ["x\nqueries", "y\nqueries"]
     assert plt.gcf().get_suptitle() == "finding"
 
 

@@ -3,10 +3,12 @@ from itertools import combinations, pairwise
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from d2l_attention import views
+from d2l_attention.views.palette import COLOURS
 from d2l_attention.views.schematics import DESCRIPTIONS, PICTURES, schematic
 from d2l_attention.views.schematics.drawing import DPI, Box, Diagram
 
@@ -109,6 +111,13 @@ def find_faults(diagram: Diagram) -> list[str]:
 @pytest.mark.parametrize("name", PICTURES)
 def test_each_picture_can_be_read(name):
     assert find_faults(drawn(PICTURES[name]())) == []
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_letters_have_colours_that_the_dark_theme_knows(name):
+    # Black is what an SVG does not write down, so no theme can change it.
+    known = {light.lower() for role, (light, _) in COLOURS.items() if role != "on-weak"}
+    assert {to_hex(text.get_color()) for text in texts(drawn(PICTURES[name]()))} <= known
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -390,3 +390,8 @@ def test_a_palette_is_taken_only_where_it_does_not_show():
     torch.manual_seed(0)
     noise = torch.randint(256, (64, 64, 3), dtype=torch.uint8).numpy()
     assert with_palette(Image.fromarray(noise)).mode == "RGB"
+
+
+def test_a_notebook_keeps_scripts_without_their_comments():
+    lines = AttentionView._esm.splitlines()
+    assert len(lines) > 400 and not [line for line in lines if line.strip().startswith("//")]

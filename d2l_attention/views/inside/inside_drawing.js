@@ -196,29 +196,31 @@ function smallMap(canvas, look, head, ramp, colour, room = 96) {
 function largeMap(canvas, look, head, [queries, keys], root, { focus, ramp, colour }) {
   const [, Q, K] = look.sent;
   const font = "13px system-ui, sans-serif";
-  const long = (texts) => Math.ceil(widest(texts.map((text) => cut(text, 14)), font));
-  const left = long([...queries.slice(0, Q), "queries"]) + 10;
-  const upright = long(keys.slice(0, K)); // as high as it is wide
+  const words = keys.slice(0, K).map((text) => cut(text, 14));
+  const widths = words.map((word) => widest([word], font));
+  const high = Math.max(...widths); // of labels that stand upright
+  const left = Math.ceil(widest(queries.slice(0, Q).map((text) => cut(text, 14)), font)) + 28;
   const room = clamp(root.clientWidth - 40, 200, 620) - left;
-  const cell = clamp(Math.floor(Math.min(room / K, 420 / Q)), 9, 56);
-  const top = upright + 26;
-  const context = prepare(canvas, left + K * cell + 8, top + Q * cell + 4);
+  const fit = (space) => clamp(Math.floor(Math.min(space / K, 420 / Q)), 9, 56);
+  let [cell, beyond] = [fit(room), 8];
+  let angle = angleAbove(widths, cell, 13);
+  if (angle === -45) [cell, beyond] = [fit(room - 0.71 * high), 8 + 0.71 * high]; // the last leans out
+  if (angle === -45) angle = angleAbove(widths, cell, 13);
+  const top = Math.ceil({ 0: 0, "-45": 0.71 * high, "-90": high }[angle]) + 38;
+  const context = prepare(canvas, left + K * cell + Math.ceil(beyond), top + Q * cell + 4);
   context.font = font;
   context.textBaseline = "middle";
+  context.textAlign = "center";
   context.fillStyle = colour("--role-key");
-  context.fillText("keys", left, 8);
+  context.fillText("keys", left + (K * cell) / 2, 8);
   context.fillStyle = colour("--role-query");
-  context.fillText("queries", 0, top - 10);
+  turned(context, 8, top + (Q * cell) / 2, -90, "queries");
   context.fillStyle = colour("--ink");
   if (cell >= 11) {
-    queries.slice(0, Q).forEach((word, q) => context.fillText(cut(word, 14), 0, top + (q + 0.5) * cell));
-    keys.slice(0, K).forEach((word, k) => {
-      context.save();
-      context.translate(left + (k + 0.5) * cell, top - 4);
-      context.rotate(-Math.PI / 2);
-      context.fillText(cut(word, 14), 0, 0);
-      context.restore();
-    });
+    context.textAlign = angle ? "left" : "center";
+    words.forEach((word, k) => turned(context, left + (k + 0.5) * cell, top - (angle ? 4 : 10), angle, word));
+    context.textAlign = "left";
+    queries.slice(0, Q).forEach((word, q) => context.fillText(cut(word, 14), 18, top + (q + 0.5) * cell));
   }
   const weights = headOf(look, head);
   context.imageSmoothingEnabled = false;
@@ -231,7 +233,7 @@ function largeMap(canvas, look, head, [queries, keys], root, { focus, ramp, colo
     const [q, k] = [Math.floor(i / K), i % K];
     const [x, y] = [left + (k + 0.5) * cell, top + (q + 0.5) * cell];
     context.fillStyle = colour(lettersOn(weight / look.largest()));
-    if (cell >= 34 && look.seen(head, q, k)) context.fillText(weight.toFixed(2), x, y);
+    if (cell >= 30 && look.seen(head, q, k)) context.fillText(weight.toFixed(2), x, y);
   });
   const shape = { left, top, cell, line: cell, R: Q, C: K };
   if (focus) outline(context, shape, focus, colour);

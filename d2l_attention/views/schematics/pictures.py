@@ -6,6 +6,7 @@ that nothing overlaps and that the words give every shape.
 
 from itertools import pairwise
 
+from d2l_attention.views.palette import INK
 from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
 
@@ -293,7 +294,7 @@ def absorbed_matrix() -> Diagram:
     many, one = "latents c\n(n, L)", "query\n(1, d)"
     rows = (3.75, "explicit", many, "keys\n(n, d)", one), (1.8, "absorbed", one, "", many)
     for y, name, given, made, other in rows:
-        d.ax.text(0.15, y, name, fontsize=14, va="center")
+        d.ax.text(0.15, y, name, fontsize=14, color=INK, va="center")
         start = d.box(given, 2.1, y, 1.4, kind=TENSOR)
         matrix = d.box("$W_{uk,h}$", 3.95, y, 1.1, kind=LEARNED)
         result = d.box(made or "new query\n(1, L)", 5.75, y, 1.3, kind=TENSOR)

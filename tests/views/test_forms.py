@@ -1,0 +1,51 @@
+"""What has a role has one form in all chapters, and what is said again is said in the same form."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from d2l_attention.views.player import outlines
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXTS = sorted((ROOT / "notebooks" / "src").glob("[0-9]*.py"))
+# In the hands of other editors: these still have the old form.
+STILL = {"08_the_transformer"}
+RULES = {
+    "a query is a circle": r'"\*".*QUERY|QUERY.*"\*"',
+    "the sides are 'queries' and 'keys'": r'[xy]label(?:=|\()f?"(?:.*\\n)?(?:key|query)"',
+    "half-way is a heading": r"(?m)place to stop\.|^# (?!### A place to).*place to stop$",
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_one_form(rule):
+    pattern = re.compile(RULES[rule])
+    texts = [path for path in TEXTS if path.stem not in STILL]
+    found = [
+        f"{path.stem}: {each[0]}"
+        for path in texts
+        for each in pattern.finditer(path.read_text("utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        'ax.scatter(*query.T, s=160, marker="*", color=QUERY)',
+        'ax.plot(*asked, "*", markersize=18, color=QUERY)',
+        'ax.set(title=title, xlabel="key")',
+        'line[0].set_ylabel(f"{name}\\nquery")',
+        "# **A good place to stop.** You can",
+        "# This is a good place to stop.",
+        "# #### A good place to stop",
+    ],
+)
+def test_the_rules_find_the_old_forms(old):
+    assert any(re.search(rule, old) for rule in RULES.values())
+
+
+def test_a_value_is_a_diamond():
+    (corners,) = outlines("value", 2, 1)
+    assert len(corners) == 4 and {x for x, _ in corners if x not in (0.04, 1.96)} == {1.0}
