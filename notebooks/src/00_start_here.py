@@ -473,7 +473,7 @@ look_inside(model, *inputs, tokens=tokens, title="Two languages meet in the deco
 #   prediction is worth more than none.
 # - A **folded** cell shows one line and three dots. It imports, draws, checks, measures or shows a
 #   view, and a click opens it. You may leave it closed.
-# - The **core path** takes 55 to 140 minutes, and each chapter says how long. From chapter 3 on it
+# - The **core path** takes 55 to 130 minutes, and each chapter says how long. From chapter 3 on it
 #   has a marked place to stop half-way. What comes under *Going further* can be
 #   read in almost any order, or left out.
 # - Most chapters **build** their mechanism in plain code, and then show that the package

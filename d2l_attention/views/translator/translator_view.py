@@ -171,13 +171,14 @@ class TranslatorView(View):
         """The sentence, its translation and the last head of the last layer, as a PNG, uncut."""
         english = self.sentence.split()
         french, weights = self._translated(english)
+        title = self.title or f"{self.sentence} → {' '.join(french)}"
         figure = draw_weights(
             weights[-1:, : len(french) + 1],
             [*french, EOS],
             [*english, EOS],
             largest=1.0,
             panel_titles=[""],
-            title=self.title or f"{self.sentence} → {' '.join(french)}",
+            title=title + (f": head {len(weights)}" if len(weights) > 1 else ""),
         )
         return png(figure, math=False)
 
