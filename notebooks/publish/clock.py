@@ -1,8 +1,9 @@
 """How long a student needs for a chapter, counted from its text.
 
 Words at 100 a minute, code at four lines a minute, two minutes a prediction, one a figure: so ten
-chapters came out as their readers said. A folded cell's code takes no time, nor do the lecturer's
-notes. The text of an exercise counts where it stands; to solve it takes the exercise's own minutes.
+chapters came out as their readers said. A small guide, which a dozen words describe, is a glance. A
+folded cell's code takes no time, nor do the lecturer's notes. The text of an exercise counts where
+it stands; to solve it takes the exercise's own minutes.
 """
 
 import re
@@ -14,7 +15,8 @@ from nbformat import NotebookNode
 from notebooks.publish.cells import is_description, is_folded, is_note
 
 WORDS_A_MINUTE, LINES_A_MINUTE = 100, 4
-A_PREDICTION, A_FIGURE = 2, 1
+A_PREDICTION, A_FIGURE, A_GLANCE = 2, 1, 0.2
+WORDS_OF_A_GUIDE = 12
 FURTHER, EXERCISES = "Going further", "Exercises"
 NOT_READ = ("Symbols and words", "Sources")
 CHECK = re.compile(r"^check\(\"\d+\.\d+\"", re.MULTILINE)
@@ -48,7 +50,7 @@ def minutes_of(cell: NotebookNode) -> float:
     if is_note(cell):
         return 0.0
     if is_description(cell):
-        return A_FIGURE
+        return A_FIGURE if words_of(cell.source) > WORDS_OF_A_GUIDE else A_GLANCE
     if cell.cell_type == "markdown":
         return words_of(cell.source) / WORDS_A_MINUTE + A_PREDICTION * predictions_of(cell)
     solved = CHECK.search(cell.source)

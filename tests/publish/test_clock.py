@@ -28,7 +28,11 @@ def test_words_and_lines_by_hand():
     [
         (prose("word " * 200), 2.0),
         (prose("**Predict.** " + "word " * 99), 3.0),
-        (prose("*Figure: a long description of the picture above.*"), 1.0),
+        (
+            prose("*Figure: a description of over a dozen words, which say what is in a picture.*"),
+            1.0,
+        ),
+        (prose("*Figure: the whole, small. The box is dark.*"), 0.2),
         (prose("word " * 200, "notes"), 0.0),
         (new_code_cell("x = 1\n" * 12), 3.0),
         (new_code_cell("x = 1\n" * 12, metadata={"tags": ["hide-input"]}), 0.0),

@@ -3,12 +3,13 @@ from itertools import combinations, pairwise
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
 from matplotlib.transforms import Bbox
 
 from d2l_attention import views
-from d2l_attention.views.palette import COLOURS
+from d2l_attention.views.palette import COLOURS, INK
 from d2l_attention.views.schematics import DESCRIPTIONS, PICTURES, schematic
 from d2l_attention.views.schematics.drawing import DPI, Box, Diagram
 
@@ -180,3 +181,23 @@ def test_unknown_name():
     ):
         schematic("multihed")
     assert views.schematic is schematic
+
+
+def test_a_small_guide_has_no_words_and_darkens_the_parts_of_one_name():
+    figure = schematic("Transformer", lit="add & norm")
+    (ax,) = figure.axes
+    dark = [patch for patch in ax.patches if patch.get_facecolor()[:3] == to_rgb(INK)]
+    boxes = [patch for patch in dark if not isinstance(patch, FancyArrowPatch)]
+    assert not ax.texts and not ax.get_legend() and len(boxes) == 5
+    assert figure.get_figheight() * DPI < 131
+    with pytest.raises(ValueError, match="nothing is called 'norm'; there are .*'add & norm'"):
+        schematic("Transformer", lit="norm")
+
+
+def test_a_small_guide_frames_a_block():
+    frames = [
+        [patch for patch in schematic("Transformer", lit=lit).axes[0].patches if patch.get_lw() > 2]
+        for lit in ("encoder block, twice", "decoder block, twice")
+    ]
+    assert [len(each) for each in frames] == [1, 1]
+    assert frames[0][0].get_y() > frames[1][0].get_y()

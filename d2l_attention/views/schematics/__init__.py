@@ -11,11 +11,12 @@ from d2l_attention.views.schematics.pictures import PICTURES
 DESCRIPTIONS = {name: " ".join(str(draw.__doc__).split()) for name, draw in PICTURES.items()}
 
 
-def schematic(name: str) -> Figure:
+def schematic(name: str, lit: str = "") -> Figure:
     """The picture of a mechanism, for example ``schematic("multi-head")``.
 
     A notebook shows it where the call is the last line of a cell. ``DESCRIPTIONS[name]`` says in
-    words what is on it.
+    words what is on it. With ``lit``, the name of a box or frame, it is a small guide without words
+    in which this part is dark.
 
     Errors: ``ValueError`` for an unknown name; it lists those that there are.
     """
@@ -23,5 +24,8 @@ def schematic(name: str) -> Figure:
         known = ", ".join(repr(known) for known in PICTURES)
         raise ValueError(f"no schematic is called {name!r}; there are {known}")
     diagram = PICTURES[name]()
-    diagram.add_legend()
+    if lit:
+        diagram.shrink(lit)
+    else:
+        diagram.add_legend()
     return diagram.figure

@@ -76,6 +76,7 @@ class Diagram:
         self.boxes: list[tuple[Box, Text]] = []
         self.arrows: list[list[Point]] = []
         self._kinds: set[str] = set()
+        self._named: list[tuple[str, Patch]] = []  # what can be lit in a small copy
 
     def box(
         self,
@@ -100,6 +101,7 @@ class Diagram:
             style = KINDS[kind] | {"edgecolor": _colour(text) if kind == TENSOR else INK}
             patch = FancyBboxPatch(corner, width, height, corners, **style)
             self.ax.add_patch(patch)
+        self._named.append((_in_one_line(text), patch))
         if kind == TENSOR and text.startswith("output"):
             inner = (left + 0.05, bottom + 0.05), width - 0.1, height - 0.1
             self.ax.add_patch(FancyBboxPatch(*inner, corners, edgecolor=INK, fill=False))
@@ -126,18 +128,20 @@ class Diagram:
         """A thin line around several boxes, with what they are together in its lower left."""
         side, corner = (right - left, top - bottom), (left, bottom)
         style: dict[str, Any] = {"fill": False, "edgecolor": FAINT, "linestyle": "--"}
-        self.ax.add_patch(Rectangle(corner, *side, linewidth=1.2, zorder=0, **style))
+        patch = Rectangle(corner, *side, linewidth=1.2, zorder=0, **style)
+        self._named.append((_in_one_line(text), self.ax.add_patch(patch)))
         self._write(text, left + 0.1, bottom + 0.2, SHAPE, ha="left")
 
     def lane(self, left: float, bottom: float, right: float, top: float) -> None:
-        """A thin line around what happens to one token."""
-        style: dict[str, Any] = {"fill": False, "edgecolor": FAINT, "linestyle": "--"}
+        """A thin line around what happens to one token: not dashed, as the frame of a block is."""
+        style: dict[str, Any] = {"fill": False, "edgecolor": FAINT}
         size = right - left, top - bottom
         self.ax.add_patch(Rectangle((left, bottom), *size, linewidth=1.2, zorder=0, **style))
 
     def link(self, start: Point, end: Point) -> None:
-        """A thick line behind boxes and arrows: what it passes exchanges information."""
-        self.ax.plot(*zip(start, end, strict=True), color=WEIGHT, linewidth=9, zorder=0.5)
+        """A thin arrow, straight and oblique, in the colour of weights: one token looks at one."""
+        line: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 12, "linewidth": 1.5}
+        self.ax.add_patch(FancyArrowPatch(start, end, color=WEIGHT, zorder=1, shrinkB=0, **line))
 
     def branch(self, x: float, y: float) -> Box:
         """A dot on a line, from which a further arrow may begin."""
@@ -179,6 +183,30 @@ class Diagram:
     ) -> Text:
         return self.ax.text(x, y, text, fontsize=size, color=INK, ha=ha, va=va)
 
+    def shrink(self, lit: str, height: float = 1.6) -> None:
+        """Make it a small guide without words, in which the boxes or the frame ``lit`` are dark.
+
+        Errors: ``ValueError`` where nothing has this name; it lists the names that there are.
+        """
+        if lit not in dict(self._named):
+            raise ValueError(f"nothing is called {lit!r}; there are {sorted(dict(self._named))}")
+        for text in list(self.ax.texts):
+            text.remove()
+        for patch in self.ax.patches:
+            patch.set(edgecolor=FAINT, linewidth=0.8)
+            if isinstance(patch, FancyArrowPatch):
+                patch.set(color=FAINT, mutation_scale=5)
+        for dot in self.ax.lines:
+            dot.set(markersize=2, color=FAINT)
+        for name, patch in self._named:
+            if name == lit and patch.get_fill():
+                patch.set(facecolor=INK, edgecolor=INK)
+            elif name == lit:
+                patch.set(edgecolor=INK, linewidth=2.5, linestyle="-")
+        left, bottom, right, top = self.ax.dataLim.padded(0.1).extents
+        self.ax.set(xlim=(left, right), ylim=(bottom, top))
+        self.figure.set_size_inches(height * (right - left) / (top - bottom), height)
+
     def add_legend(self) -> None:
         """Say below what the kinds of boxes mean. To be called once, at the end."""
         used = [kind for kind in KINDS if kind in self._kinds - {MARKED}]
@@ -190,6 +218,10 @@ class Diagram:
             "labelcolor": INK,
         }
         self.ax.legend(handles=samples, loc="lower right", ncols=max(1, len(used)), **style)
+
+
+def _in_one_line(text: str) -> str:
+    return text.replace("-\n", "-").replace("\n", " ")
 
 
 def _colour(text: str) -> str:

@@ -232,21 +232,25 @@ def transformer() -> Diagram:
 def transformer_block() -> Diagram:
     """Three lanes side by side, for the words 'he', 'sees' and 'her', through one encoder block
     from top to bottom. In each lane a line leads from the word's vector through two 'add & norm' to
-    its new vector. Beside this line stand an attention and an FFN, which read it and give
-    their answers to the next 'add & norm'. A thick link joins the attentions of the three lanes,
-    and nothing joins the FFNs.
+    its new vector. Beside this line stand an attention and an FFN, which give their answers to the
+    next 'add & norm'. Nine arrows lead from each of the three words to each of the three
+    attentions. An FFN reads only the line of its own lane.
     """
-    d = Diagram("The words meet in attention only; an FFN stays in its lane", 8.6, 5.3)
-    top, attention, first, ffn, second, low = 4.45, 3.6, 2.85, 2.15, 1.5, 0.75
-    d.link((2.2, attention + 0.2), (7.8, attention + 0.2))
-    for word, x in (("he", 1.0), ("sees", 3.75), ("her", 6.5)):
-        d.lane(x - 0.75, 0.4, x + 1.9, 4.85)
+    d = Diagram("The words meet in attention only; an FFN stays in its lane", 8.6, 5.8)
+    top, attention, first, ffn, second, low = 4.95, 3.5, 2.85, 2.15, 1.5, 0.75
+    lanes = (1.0, 3.75, 6.5)
+    for start in lanes:
+        for lane in lanes:
+            end = lane + 1.3 + 0.3 * (lanes.index(start) - 1), attention + 0.26
+            d.link((start, top - 0.4), end)
+    for word, x in zip(("he", "sees", "her"), lanes, strict=True):
+        d.lane(x - 0.75, 0.4, x + 1.9, 5.3)
         given, result = (d.box(word, x, y, 0.8, 0.45, kind=TENSOR) for y in (top, low))
         norms = [d.box("add & norm", x, y, 1.25, 0.4, kind=LEARNED) for y in (first, second)]
         for start, end in pairwise((given, *norms, result)):
             d.arrow(start, end)
-        attend = d.box("attention", x + 1.3, attention, 1.05, 0.7, kind=LEARNED)
-        d.arrow(d.branch(x, attention - 0.1), attend)
+        d.branch(x, top - 0.4)
+        attend = d.box("attention", x + 1.3, attention, 1.05, 0.45, kind=LEARNED)
         d.arrow(attend, norms[0])
         network = d.box("FFN", x + 1.3, ffn, 1.05, 0.45, kind=LEARNED)
         d.arrow(d.branch(x, ffn), network)

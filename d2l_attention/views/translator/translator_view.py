@@ -168,18 +168,17 @@ class TranslatorView(View):
         )
 
     def still(self) -> bytes:
-        """The sentence, its translation and the last layer's looks, as a PNG, without cuts."""
+        """The sentence, its translation and the last head of the last layer, as a PNG, uncut."""
         english = self.sentence.split()
         french, weights = self._translated(english)
+        title = self.title or f"{self.sentence} → {' '.join(french)}"
         figure = draw_weights(
-            weights[:, : len(french) + 1],
+            weights[-1:, : len(french) + 1],
             [*french, EOS],
             [*english, EOS],
             largest=1.0,
-            panel_titles=[
-                f"head {head + 1}" if len(weights) > 1 else "" for head in range(len(weights))
-            ],
-            title=self.title or f"{self.sentence} → {' '.join(french)}",
+            panel_titles=[""],
+            title=title + (f": head {len(weights)}" if len(weights) > 1 else ""),
         )
         return png(figure, math=False)
 

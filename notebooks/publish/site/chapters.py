@@ -29,7 +29,7 @@ from notebooks.publish.slides.frames import frames_key, is_explore_output
 from notebooks.publish.slides.views import REFERENCE, STATE_MIME, states_of
 
 NOTES_OF = "notes_"
-SCHEMATIC = re.compile(r'^schematic\("([^"]+)"\)$', re.MULTILINE)
+SCHEMATIC = re.compile(r'^schematic\("([^"]+)"(?:, lit="([^"]+)")?\)$', re.MULTILINE)
 ANCHOR = re.compile(r"(?<=\.ipynb)#[\w-]+(?=\))")
 
 
@@ -108,12 +108,13 @@ def inline(drawn, alt):
     """A schematic as SVG: its colours are the theme's, and its parts say their role."""
     file = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": drawn[0]}):
-        schematic(drawn[1]).savefig(file, format="svg", metadata={"Date": None})
+        schematic(drawn[1], lit=drawn[2] or "").savefig(file, format="svg", metadata={"Date": None})
     svg = file.getvalue().partition("<svg ")[2]
     for colour, (light, _) in COLOURS.items():
         svg = svg.replace(light.lower(), f"var(--{colour})")
+    prefix = re.sub(r"\W+", "-", f"{drawn[1]} {drawn[2] or ''}".strip())
     roles = r"<(\w+)(?=[^>]*var\(--role-(query|key|value|weight)\))"
-    svg = re.sub(roles, r'<\1 data-role="\2"', with_ids_of_its_own(svg, drawn[1].replace(" ", "-")))
+    svg = re.sub(roles, r'<\1 data-role="\2"', with_ids_of_its_own(svg, prefix))
     return f'<svg class="schematic" role="img" aria-label="{html.escape(alt)}" {svg}'
 
 
