@@ -628,7 +628,9 @@ class PlainAddNorm(nn.Module):
 # still change afterwards: all, by its learned factor and shift.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A good place to stop.** What remains is to put the parts together.
+# ### A place to stop
+#
+# What remains is to put the parts together.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The encoder's block

@@ -9,8 +9,6 @@ from d2l_attention.views.player import outlines
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = sorted((ROOT / "notebooks" / "src").glob("[0-9]*.py"))
-# In the hands of other editors: these still have the old form.
-STILL = {"08_the_transformer"}
 RULES = {
     "a query is a circle": r'"\*".*QUERY|QUERY.*"\*"',
     "the sides are 'queries' and 'keys'": r'[xy]label(?:=|\()f?"(?:.*\\n)?(?:key|query)"',
@@ -21,10 +19,9 @@ RULES = {
 @pytest.mark.parametrize("rule", RULES)
 def test_one_form(rule):
     pattern = re.compile(RULES[rule])
-    texts = [path for path in TEXTS if path.stem not in STILL]
     found = [
         f"{path.stem}: {each[0]}"
-        for path in texts
+        for path in TEXTS
         for each in pattern.finditer(path.read_text("utf-8"))
     ]
     assert found == []
