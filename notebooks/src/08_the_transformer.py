@@ -392,8 +392,9 @@ plt.show()
 # ### Does the word depend on head 4?
 #
 # We have seen head 4 of this layer look at the verb. Does the next word depend on this? To find
-# out, we set this head's answers to zero, then those of the layer's heads 2 to 4, then all four
-# (the first block keeps its cross-attention). What comes after *il la*, for four verbs?
+# out, we switch heads of this one layer off, by setting their answers to zero: first head 4, then
+# heads 2, 3 and 4, then all four. The first block stays as it is. What comes after *il la*, for
+# four verbs?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Translates the sentence with four verbs, also without heads of one layer, and prints weights
@@ -402,7 +403,7 @@ verbs = ["sees", "finds", "follows", "visits"]
 four = torch.tensor([src_vocab[["he", verb, "her", EOS]] for verb in verbs])
 found = {}
 print(f"{'he ... her':18}", *(f"{verb:8}" for verb in verbs))
-cuts = ("whole", 64), ("without head 4", 48), ("only head 1", 16), ("without all four", 0)
+cuts = ("whole", 64), ("without head 4", 48), ("without heads 2-4", 16), ("without all four", 0)
 for name, first in cuts:
 
     def empty(_, inputs, first=first):  # the answers of the heads, end to end, go into W_o
@@ -415,7 +416,7 @@ for name, first in cuts:
     found[name] = tgt_vocab.to_tokens(rows.argmax(dim=-1))
     print(f"{name:18}", *(f"{word:8}" for word in found[name]))
 assert found["whole"] == found["without head 4"] == ["voit", "trouve", "suit", "visite"]
-assert found["only head 1"] == found["whole"]
+assert found["without heads 2-4"] == found["whole"]
 assert not set(found["without all four"]) & set(found["whole"])
 with torch.no_grad():
     trained(four, so_far.expand(4, -1))
@@ -827,10 +828,12 @@ with torch.no_grad():
         ("It should see no padding: give `real`.", norm(X, block.attention2(X, English, English))),
     ]
     wanted = norm(X, attend(X, English, English, visible))
-    print(compare(your_cross(X, English, visible, attend, norm), wanted, mistakes))
+    yours = your_cross(X, English, visible, attend, norm)
+    verdicts["cross-attention"] = compare(yours, wanted, mistakes)
+print(verdicts["cross-attention"])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Ours is the third line from the end:
+# Ours is the line with `self.attention2`:
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -923,8 +926,8 @@ for part, counterpart in zip(parts, counterparts, strict=True):
 print({name: sum(p.numel() for p in part.parameters()) for name, part in ours.named_children()})
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# These are 240,442 parameters, 165,888 of them in the blocks. If your FFN, weights or encoder block
-# passed their checks, the folded cell now swaps them in for ours.
+# These are 240,442 parameters, 165,888 of them in the blocks. Where your functions passed their
+# checks, the folded cell now swaps them in for ours.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Puts your functions into the translator, where they were right
@@ -932,6 +935,7 @@ replace = {
     "FFN": lambda: setattr(PlainFFN, "forward", lambda f, X: your_ffn(X, f.dense1, f.dense2)),
     "weights": lambda: globals().update(weights_of=your_weights),
     "encoder block": lambda: setattr(PlainEncoderBlock, "forward", your_forward),
+    "cross-attention": lambda: setattr(PlainDecoderBlock, "forward", with_your_cross),
 }
 
 
@@ -940,10 +944,17 @@ def your_forward(block, X, lens):
     return your_block(X, real_keys(lens, X.shape[1]), *parts)
 
 
+def with_your_cross(block, X, english, lens):
+    X = block.addnorm1(X, block.attention1(X, X, X, X.new_ones(2 * X.shape[1:2]).tril().bool()))
+    real = real_keys(lens, english.shape[1])
+    X = your_cross(X, english, real, block.attention2, block.addnorm2)
+    return block.addnorm3(X, block.ffn(X))
+
+
 for part, verdict in verdicts.items():
     if verdict.startswith("Right"):
         replace[part]()
-    print(f"{part:14}", "yours" if verdict.startswith("Right") else "ours")
+    print(f"{part:16}", "yours" if verdict.startswith("Right") else "the page's")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The loop that writes
@@ -1028,10 +1039,10 @@ assert written == theirs
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### From random numbers to 'mangée'
 #
-# Now let us train a new translator from these parts, in half a minute. Each of 500 steps takes 64
-# of chapter 5's 8,000 pairs of sentences, computes the mean loss of all French words, and takes one
-# gradient step, with a **learning rate** that falls to 0. Now and then the model translates our
-# first sentence. After which step is *orange* feminine?
+# Now let us train a new translator from these parts, in half a minute. Each of the 500 steps draws
+# 64 of chapter 5's 8,000 pairs of sentences and takes one gradient step on the mean loss per French
+# word. The **learning rate** falls to 0. Now and then the model translates our first sentence.
+# After which step is *orange* feminine?
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 torch.manual_seed(0)
@@ -1060,7 +1071,7 @@ for step in range(500):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A cache for keys and values
 #
-# What does the loop do more than once? For each new word it reads all French words again, although
+# Which work does the loop repeat? For each new word it reads all French words again, although
 # earlier steps have already computed the keys and values of all but the newest. They have not
 # changed, because the mask lets no word see a later one. So a layer can keep them in a **key-value
 # cache**. The earlier queries are not needed again, since their answers have been computed. For 24
@@ -1208,8 +1219,7 @@ assert onto_orange[9] > 0.95
 # %% [markdown] slideshow={"slide_type": "-"}
 # It does: *it*, the second *the* and *good* give *orange* nearly all their weight. But such a map
 # shows only where a head looks. To find out whether the ending depends on this look, we **mask it
-# out**: as long as its hook is in place, `forbid` makes a layer's mask False for these keys in the
-# rows of these queries.
+# out**: until its hook is removed, `forbid` hides these keys from these queries.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Let the room find the column of 'it'.
@@ -1286,7 +1296,8 @@ def last_word(*cuts):
 #
 # Close one gate after the other, and watch the last letter. An arrow runs from the phrase that is
 # looked at to a word that looks. (How *et* and *l'* pass the gender on to *a* is not drawn.) The
-# title says by how much the logit of one ending leads; by 1 means 2.7 times as likely.
+# title gives the winner's lead in logits: a lead of 1 makes it $e \approx 2.7$ times as likely as
+# the other ending.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the three paths on the sentence, and closes those whose gates are shut

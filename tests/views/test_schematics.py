@@ -183,12 +183,13 @@ def test_unknown_name():
     assert views.schematic is schematic
 
 
-def test_a_small_guide_has_no_words_and_darkens_the_parts_of_one_name():
+def test_a_small_guide_has_one_word_and_darkens_the_parts_of_one_name():
     figure = schematic("Transformer", lit="add & norm")
     (ax,) = figure.axes
     dark = [patch for patch in ax.patches if patch.get_facecolor()[:3] == to_rgb(INK)]
     boxes = [patch for patch in dark if not isinstance(patch, FancyArrowPatch)]
     assert not ax.texts and not ax.get_legend() and len(boxes) == 5
+    assert ax.get_title() == "add & norm"
     assert figure.get_figheight() * DPI < 131
     with pytest.raises(ValueError, match="nothing is called 'norm'; there are .*'add & norm'"):
         schematic("Transformer", lit="norm")

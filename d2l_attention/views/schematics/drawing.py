@@ -184,7 +184,7 @@ class Diagram:
         return self.ax.text(x, y, text, fontsize=size, color=INK, ha=ha, va=va)
 
     def shrink(self, lit: str, height: float = 1.6) -> None:
-        """Make it a small guide without words, in which the boxes or the frame ``lit`` are dark.
+        """Make it a small guide with one word, ``lit``: these boxes, or this frame, are dark.
 
         Errors: ``ValueError`` where nothing has this name; it lists the names that there are.
         """
@@ -205,6 +205,7 @@ class Diagram:
                 patch.set(edgecolor=INK, linewidth=2.5, linestyle="-")
         left, bottom, right, top = self.ax.dataLim.padded(0.1).extents
         self.ax.set(xlim=(left, right), ylim=(bottom, top))
+        self.ax.set_title(lit, fontsize=9)
         self.figure.set_size_inches(height * (right - left) / (top - bottom), height)
 
     def add_legend(self) -> None:
