@@ -15,8 +15,8 @@ def schematic(name: str, lit: str = "") -> Figure:
     """The picture of a mechanism, for example ``schematic("multi-head")``.
 
     A notebook shows it where the call is the last line of a cell. ``DESCRIPTIONS[name]`` says in
-    words what is on it. With ``lit``, the name of a box or frame, it is a small guide with one word,
-    in which this part is dark.
+    words what is on it. With ``lit``, the name of a box or frame, it is a small guide with this one
+    word, in which the part is dark.
 
     Errors: ``ValueError`` for an unknown name; it lists those that there are.
     """
