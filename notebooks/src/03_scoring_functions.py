@@ -131,7 +131,7 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two heat maps with a row for each of twelve queries and a column for each of its five
 # keys. For $d = 4$, most rows spread their weight over several cells. For $d = 1024$, eleven rows
-# have one dark cell, now in this column, now in that, and are white otherwise; only the last row
+# have one strong cell, now in this column, now in that, and are empty otherwise; only the last row
 # shares its weight.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}

@@ -811,7 +811,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: right answers against the position, 3 to 63: a row of panels for each game, a panel for
-# each encoding, three dark lines for its starts, three grey ones without encoding, and a thin line
+# each encoding, three strong lines for its starts, three grey ones without encoding, and a thin line
 # at one in eight; 0 to 15 is shaded as trained. In the run shown, at three back, sinusoidal,
 # learned and rotary are at 99% or more up to 15. From 16 on, sinusoidal swings between 11% and 99%,
 # with peaks near 22 and 35 in all starts, and learned is near guessing. Rotary keeps 94% up to 33,
@@ -822,7 +822,7 @@ plt.show()
 # 90% to near 40%.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The dark lines are three random initialisations (**starts**), as are the three numbers in a cell
+# The strong lines are three random initialisations (**starts**), as are the three numbers in a cell
 # of the table. At positions 3 to 15 ALiBi reaches 85% at *last capital* only, and the other three
 # encodings in both games. At 32 to 63 only ALiBi still does, at *last capital*.
 #
@@ -951,9 +951,9 @@ figure.suptitle("Rotary is right only where all distances are as in training", f
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: three rows. Left, which keys the query at position 40 sees, light where the distance is
-# as in training, dark where it is new, with the right key, 37, marked: all 41 keys, most of them
-# dark; the latest 4, light, and the first 12, dark; all 41, light. Right, the shares of right
+# *Figure: three rows. Left, which keys the query at position 40 sees, pale where the distance is
+# as in training, strong where it is new, with the right key, 37, marked: all 41 keys, most of them
+# strong; the latest 4, pale, and the first 12, strong; all 41, pale. Right, the shares of right
 # answers of three starts, in the run shown. All keys: none 19% to 20%, rotary 30% to 36%. The
 # latest 4 and the first 12: none 25% to 27%, rotary 30% to 35%. None farther than 15: rotary 100%.*
 

@@ -1412,7 +1412,7 @@ for name, cuts in eight.items():
 #
 # In these sentences, the translator can do without the look of the pronoun at the noun. But without
 # paths 1 and 2 it is no better than a guess that is always feminine (and knows whether the ending
-# is singular or plural). A dark cell in a map shows where a head looks. It does not show that the
+# is singular or plural). A strong cell in a map shows where a head looks. It does not show that the
 # translation depends on this look. (*Going further* has the counts for five other translators.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}

@@ -121,7 +121,7 @@ for step, written in enumerate(answer):
     x += width + 0.5
 for y, name in ((4.85, "writes"), (3.65, "carries"), (2.45, "computes"), (1.1, "cache after it")):
     ax.text(-0.2, y, name, ha="right", va="center", fontsize=14)
-ax.text(0, 0.35, "keys above, values below; the new ones are dark", fontsize=13, color=FAINT)
+ax.text(0, 0.35, "keys above, values below; the new ones are strong", fontsize=13, color=FAINT)
 ax.set(xlim=(-2.3, x), ylim=(0.2, 5.9))
 ax.axis("off")
 ax.set_title("A prompt is read in one step, and its answer written token by token", fontsize=18)
@@ -924,7 +924,7 @@ assert round(16 / 989, 5) == 0.01618 and round(9.9 / 0.01618) == 612
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: four servers, computed, with a thin row for each of 16 users and a thick one for the
-# newcomer; steps that write are dark, those that read are pale. Whole batch: the rows end one by
+# newcomer; steps that write are strong, those that read are pale. Whole batch: the rows end one by
 # one, then the prompt is read. Continuous: all wait during one long step. In chunks: the prompt has
 # 14 short steps. Separate: one long step, then the cache travels.*
 

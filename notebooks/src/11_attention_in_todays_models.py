@@ -708,7 +708,7 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: four panels, a row for each of six layers, and in it a bar over the tokens that reach the
 # last token from there. With windows only, the bar of layer 0 covers the latest 91 of 256 tokens.
-# With a global layer, dark, all 256 are covered from this layer down.*
+# With a global layer, drawn strong, all 256 are covered from this layer down.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # For all three: one global layer anywhere opens a path. (Whether information survives on it is
