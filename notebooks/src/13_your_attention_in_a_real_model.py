@@ -787,7 +787,7 @@ for name, which in {"queries": [0], "keys": [1], "values": [2], "keys and querie
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Damaged queries or values cost little, while damaged keys cost more than half of the answers, as
 # the story says. But two in five answers survive, until the queries are damaged as well. Damage to
-# the queries takes nothing but the mark of head 2 out of them. So as long as this mark is in the
+# the queries takes the mark of head 2 out of them, and little else. So as long as this mark is in the
 # *query*, it must find something in the damaged keys.
 #
 # What could it find? Among the 36 shares, 5.3 came from head 2 in the query and head 1 in the key.
@@ -846,13 +846,14 @@ for other in range(4):
 # Does such a pair of heads exist in a model that somebody else trained to write English?
 # **SmolLM2-135M** (Ben Allal et al., 2025) is a small Llama with 30 layers of nine heads each,
 # which makes 270 heads, where ours has eight. We take the version that follows instructions, with
-# weights rounded to 4 bits, because the index of Python's packages holds it in one file.
+# most weights rounded to 4 bits, because the index of Python's packages holds it in one file.
 
 # %% slideshow={"slide_type": "-"}
 folder = os.environ.get("D2L_ATTENTION_SMOLLM2")  # of the model, on this machine
 figures = smollm2.measure(folder, my_attention) if folder else smollm2.stored()
 print(*(f"{name} {value}" for name, value, _ in figures["told"][:4]), sep=", ")
-print(f"{figures['parameters']:,} parameters; the same with my_attention:", figures["the same"])
+print(f"{figures['parameters']:,} parameters")
+print("the same with a function of one's own, within 1e-3:", figures["the same"])
 print(*figures["example"], "... and once more")
 print(f"right in the second half: {figures['whole']['right']:.0%}")
 
@@ -881,7 +882,7 @@ for ax, (kind, rows) in zip(axes, figures["scores"].items(), strict=True):
     ax.axhline(0.5, color=RULE, linewidth=1)
     ax.set(ylim=(-0.05, 1.05), ylabel=f"weight on the\n{kind}")
 axes[1].set(xlabel="layer", xlim=(0, 31))
-figure.suptitle("Seven heads look at the token before; four, soon after 17.1, find the copy")
+figure.suptitle("Seven heads look back with more than 0.5; four, after 17.1, find the copy")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -890,11 +891,16 @@ plt.show()
 # Below, the mean weight on the token after the copy: four heads have more than 0.5, three in layer
 # 18 and head 19.7, and before layer 18 all dots are near 0.*
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The three heads of layer 18 are one group, so they share their keys (chapter 9).
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One of 270 heads away
 #
-# In the picture, 17.1 is head 1 of layer 17. Now each of the 270 heads is silenced in turn, and
-# eight of the texts are read again.
+# In the picture, 17.1 is head 1 of layer 17. Now each of the 270 heads is taken away in turn, for
+# eight of the texts. An output of 0 would be something that no later layer has ever seen. So a head
+# that is away writes its mean output over other texts: what it always says, and nothing of this
+# text.
 #
 # **Predict.** With so many heads, does any single one matter much? If so, is it one that looks back
 # or one that finds the copy?
@@ -908,25 +914,21 @@ figure, ax = plt.subplots(figsize=(9, 5))
 for head, now in each.items():
     new, known = (now[half] - all_heads[half] for half in halves)
     ax.plot(new, known, "o", color=INK, markersize=5)
-    if known > 1.5:
+    if known > 1:
         ax.text(new + 0.02, known, head, va="center", fontsize=14)
 ax.axhline(0, color=RULE, linewidth=1)
 ax.axvline(0, color=RULE, linewidth=1)
 ax.set(xlabel="rise of the loss in the first half", ylabel="rise of the loss in the second half")
-ax.set(xlim=(-0.25, 1.3))
-ax.set_title("17.1, 3.3 and 19.7 matter to the repetition, and hardly to new words", pad=12)
+ax.set_title("Two heads matter most to the repetition, and not to new words", pad=12)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a dot for each head that was silenced. Most dots lie near 0 on both axes. Without head
-# 17.1, 3.3 or 19.7 the loss rises by 2 to 4 in the second half, and by 0.1 at most in the first.
-# Without one of the heads 2.4, 2.5 and 2.6 it rises in both.*
+# *Figure: a dot for each head that was taken away. Nearly all dots lie near 0 on both axes. Without
+# head 17.1 or head 19.7 the loss rises in the second half, and not in the first.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Some heads of early layers matter to every text: without head 2.6, the loss rises in the first
-# half as well, where nothing repeats. Of the heads that hardly matter there, three stand out. Two
-# of them we know: head **17.1** looks at the token before, and head **19.7** finds the copy. (What
-# head 3.3 is for, our two scores do not say.) Over all 16 texts, this share is right:
+# Two heads stand out. Head **17.1** looks at the token before, and head **19.7** finds the copy.
+# Over all 16 texts, this share is right:
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Prints what is right without the needed heads, with controls
@@ -952,33 +954,35 @@ for words, low, high in zip(("all", needed, finds), lows, highs, strict=True):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The keys of layers 18 and 19
 #
-# Head 17.1 lies just below the induction heads of layers 18 and 19. If their *keys* hold its mark,
-# damaged keys must cost most answers, as in our own model. So these two layers get their queries,
-# their keys or their values from a run without head 17.1, while all else stays whole:
+# Head 17.1 lies just below the induction heads. Without head 17.1, they no longer find the copy. If
+# this is because their *keys* lack its mark, then damaged keys must cost most answers, and whole
+# keys, put back into the damaged run, must bring them back:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Prints what is right with a part from the damaged run
-for part, right in figures["damaged"].items():
-    print(f"damaged {part:8} in layers 18 and 19: {right:.0%} right")
+# Prints the scores without the head, and what is right with a part from the other run
+heads = zip(figures["induction heads"], figures["scores without it"], strict=True)
+print("weight after the copy, without 17.1:", *(f" {head} {score:.2f}" for head, score in heads))
+print("\nqueries, keys or values of layers 18 and 19   damaged   put back")
+for part in ("queries", "keys", "values"):
+    print(f"{part:45} {figures['damaged'][part]:7.0%} {figures['mended'][part]:10.0%}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Nearly all of the harm goes through the keys: this is **K-composition**, in a model that nobody
-# trained for it. And what is it good for in English? Here is a name that the model cannot know, in
-# several tokens:
+# Most of the harm goes through the keys: this is **K-composition**, in a model that nobody trained
+# for it. And what is it good for in English? Ten texts say an invented name twice, such as
+# *Professor Zindravel opened the door. The students stood up at once, because Professor Zindravel*.
+# This many tokens of the second name are right, after its first token:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Prints how the model goes on, with and without the heads
-print(smollm2.START)
-for name, text_after in figures["writes"].items():
-    print(f"  {name:20}{text_after.splitlines()[0]}")
+# Prints how many tokens of ten names are right, and what the first name becomes
+for name, found in figures["names"].items():
+    print(f"{name:30}{found['right']:3} of {found['of']}  {found['first']}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This is one text: an example, and no measurement. Without either kind of head, the model still
-# begins the name right, but it no longer finds its way from token to token.
+# So the same two steps that repeat random words also copy a name, token by token.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Read the three continuations aloud. Without head 17.1 the name begins right: which of
-# its tokens is the first that needs the pair?
+# Two minutes. Read the first name aloud in each row. Its tokens are Z, ind and ravel: only the last
+# is lost without head 17.1. Ask what the last row is for.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
@@ -990,8 +994,8 @@ for name, text_after in figures["writes"].items():
 # - A picture of a head is a guess, which an ablation tests. In all five starts the heads that look
 #   back are needed, in three almost only for the keys. In the other two a spare path goes through
 #   the queries and one more head.
-# - In a published language model of 270 heads, one head that looks back makes the difference
-#   between 47% and 6% of a repetition, by the keys of the two layers where the induction heads are.
+# - In a published language model of 270 heads, without one head that looks back 6% of a repetition
+#   are right in place of 47%, mostly by the keys of the two layers where the induction heads are.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Which of the four would they have doubted before?
