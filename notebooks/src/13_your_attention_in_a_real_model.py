@@ -274,8 +274,7 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Scores of the trained heads
 #
-# Each score is the mean of a diagonal in the two maps: of the diagonal below the main one, and of
-# the diagonal below the dotted line, which begins in column 1. Over 100 new sequences:
+# Each score is the mean of a diagonal, which the two maps above show. Over 100 new sequences:
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
@@ -642,10 +641,6 @@ for head in range(4):
             rotated.append(on_diagonal(table))
 print(f"any letter in place of v: mark found for {min(plain):.2f} to {max(plain):.2f}")
 print(f"and rotated, 1 to 15 tokens back: {min(rotated):.2f} to {max(rotated):.2f}")
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# With any other letter in place of `v`, or with the rotation, still at least 89% of the queries
-# find their mark.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let pairs write the product for all letters on paper, with shapes; then let the
