@@ -11,9 +11,6 @@ package ``gguf``, so Python must find the folder ``smollm2``, too: name it in ``
 import argparse
 import json
 import random
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from d2l_attention.experiments.repeats import induction, looks_back
+from d2l_attention.real_models.ablation import Attention, Heads, mean_outputs, number_of
 from d2l_attention.real_models.description import describe
 from d2l_attention.real_models.library import transformers
 from d2l_attention.real_models.maps import attention_maps
@@ -43,8 +41,6 @@ NAMES = (
     "Yelthorne"
 )
 SENTENCE = "Professor {0} opened the door. The students stood up at once, because Professor {0}"
-Attention = Callable[..., Any]
-Means = dict[int, Tensor]
 
 
 def stored() -> dict[str, Any]:
@@ -80,9 +76,14 @@ def measure(folder: str | Path, attention: Attention = plain) -> dict[str, Any]:
     alone |= {head: right(head) for head in beside if head not in alone}
     below = number_of(needed[0])[0]
     layers = sorted({layer for layer, _ in map(number_of, inducing) if layer > below})
-    with heads.away(needed[:1]):
-        without_it = scores_of_heads(model, ids)[FINDS]
+    with heads.away(needed[:1]):  # layers whose maps are asked for attend as the library does
+        maps = attention_maps(model, layers=layers, input_ids=ids)
+    without_it = {layer: induction(weights).tolist() for layer, weights in maps.items()}
     texts = Names(tokenizer)
+
+    def run() -> float:
+        return on_repeats(model, ids)["right"]
+
     return {
         "told": [[fact.name, fact.value, fact.meaning] for fact in describe(model).facts],
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -100,10 +101,14 @@ def measure(folder: str | Path, attention: Attention = plain) -> dict[str, Any]:
             [right(*away, seed=seed) for away in ((), needed[:1], needed[1:])]
             for seed in range(1, DRAWS)
         ],
-        "scores without it": [without_it[i][j] for i, j in map(number_of, inducing)],
+        "scores without it": {
+            head: round(without_it[layer][number], 2)
+            for head, (layer, number) in zip(inducing, map(number_of, inducing), strict=True)
+            if layer in without_it
+        },
         "layers": [layer + 1 for layer in layers],
-        "damaged": heads.patched(ids, layers, into=[], source=needed[:1]),
-        "mended": heads.patched(ids, layers, into=needed[:1], source=[]),
+        "damaged": heads.patched(run, layers, into=[], source=needed[:1]),
+        "mended": heads.patched(run, layers, into=needed[:1], source=[]),
         "each": each_head_away(heads, ids[:FEW]),
         "names": {
             name: texts.right(heads, away)
@@ -168,12 +173,6 @@ def on_repeats(model: nn.Module, ids: Tensor) -> dict[str, float]:
 # ---- Heads ----------------------------------------------------------------------------------
 
 
-def number_of(head: str) -> tuple[int, int]:
-    """Layer and number of a head, both from 0 on, as code counts."""
-    layer, number = (int(part) - 1 for part in head.split("."))
-    return layer, number
-
-
 def names(model: nn.Module) -> list[str]:
     config = model.config
     layers, heads = config.num_hidden_layers, config.num_attention_heads
@@ -215,107 +214,7 @@ def others(heads: list[str], model: nn.Module, seed: int) -> list[str]:
     return found
 
 
-# ---- Ablation and patching ------------------------------------------------------------------
-
-
-def mean_outputs(model: nn.Module, attention: Attention, ids: Tensor) -> Means:
-    """The mean output of each head over texts, without their first tokens. (H, d) by layer."""
-    means: Means = {}
-
-    def keeps(layer: int) -> Attention:
-        def attend(*inputs, mask=None):
-            result = attention(*inputs, mask=mask)
-            means[layer] = outputs_of(result)[:, :, 1:].mean(dim=(0, 2))
-            return result
-
-        return attend
-
-    with torch.no_grad(), in_layers(model, range(model.config.num_hidden_layers), keeps):
-        model(input_ids=ids)
-    return means
-
-
-def outputs_of(result: Any) -> Tensor:
-    return result[0] if isinstance(result, tuple) else result
-
-
-@contextmanager
-def in_layers(
-    model: nn.Module, layers: Iterable[int], function_of: Callable[[int], Attention]
-) -> Iterator[None]:
-    """In this block each of these layers attends with a function of its own."""
-    with ExitStack() as stack:
-        for layer in layers:
-            stack.enter_context(use_attention(model, function_of(layer), layers=[layer]))
-        yield
-
-
-@dataclass
-class Heads:
-    """The heads of a model that attends with ``attention``, and their mean outputs."""
-
-    model: nn.Module
-    attention: Attention
-    means: Means
-
-    @contextmanager
-    def away(self, names: Iterable[str]) -> Iterator[None]:
-        """In this block these heads write their mean output, whatever the text says.
-
-        0 would be an output that no later layer has seen. The first token keeps its own: it can
-        see nothing but itself, and its output is unlike all others.
-        """
-        numbers: dict[int, list[int]] = {}
-        for layer, number in map(number_of, names):
-            numbers.setdefault(layer, []).append(number)
-
-        def averaged(layer: int) -> Attention:
-            def attend(queries, keys, values, mask=None):
-                outputs = outputs_of(self.attention(queries, keys, values, mask=mask)).clone()
-                first = int(queries.shape[-2] == keys.shape[-2])  # not while it writes, by a cache
-                for number in numbers[layer]:
-                    outputs[:, number, first:] = self.means[layer][number]
-                return outputs
-
-            return attend
-
-        with use_attention(self.model, self.attention), in_layers(self.model, numbers, averaged):
-            yield
-
-    def patched(
-        self, ids: Tensor, layers: list[int], into: list[str], source: list[str]
-    ) -> dict[str, float]:
-        """What is right where ``layers`` get their queries, keys or values from another run.
-
-        In the run the heads ``into`` are away, in the other one ``source``. Layers count from 0.
-        """
-        kept: dict[int, tuple[Tensor, ...]] = {}
-
-        def keeps(layer: int) -> Attention:
-            def attend(*inputs, mask=None):
-                kept[layer] = inputs
-                return self.attention(*inputs, mask=mask)
-
-            return attend
-
-        def puts_in(part: int) -> Callable[[int], Attention]:
-            def function_of(layer: int) -> Attention:
-                def attend(*inputs, mask=None):
-                    mixed = [*inputs]
-                    mixed[part] = kept[layer][part]
-                    return self.attention(*mixed, mask=mask)
-
-                return attend
-
-            return function_of
-
-        with self.away(source), in_layers(self.model, layers, keeps):
-            on_repeats(self.model, ids)
-        found = {}
-        for part, name in enumerate(("queries", "keys", "values")):
-            with self.away(into), in_layers(self.model, layers, puts_in(part)):
-                found[name] = on_repeats(self.model, ids)["right"]
-        return found
+# ---- What is measured ------------------------------------------------------------------------
 
 
 def difference(model: nn.Module, attention: Attention, ids: Tensor) -> float:

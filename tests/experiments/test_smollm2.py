@@ -13,6 +13,7 @@ from tokenizers import ByteLevelBPETokenizer
 from torch.testing import assert_close
 
 from d2l_attention.experiments import smollm2
+from d2l_attention.real_models.ablation import Heads, mean_outputs, number_of
 from d2l_attention.real_models.published import plain
 from notebooks.publish.course import texts
 
@@ -61,7 +62,7 @@ def chosen(monkeypatch):
     rows = [[[0.1] * HEADS for _ in range(LAYERS)] for _ in range(2)]
     for table, heads in zip(rows, (PREVIOUS, INDUCING), strict=True):
         for score, head in enumerate(heads):
-            layer, number = smollm2.number_of(head)
+            layer, number = number_of(head)
             table[layer][number] = 0.9 - score / 10
     tables = dict(zip(("token before", "token after the copy"), rows, strict=True))
     monkeypatch.setattr(smollm2, "scores_of_heads", lambda model, ids: tables)
@@ -79,7 +80,7 @@ def ids(loaded):
 
 @pytest.fixture
 def heads(loaded, ids):
-    return smollm2.Heads(loaded[0], plain, smollm2.mean_outputs(loaded[0], plain, ids.flip(0, 1)))
+    return Heads(loaded[0], plain, mean_outputs(loaded[0], plain, ids.flip(0, 1)))
 
 
 def run(model, ids):
@@ -123,7 +124,7 @@ def test_right_and_loss_by_hand():
 
 def test_heads_above_the_highest_first():
     assert smollm2.heads_above(0.5, [[0.2, 0.6, 0.5], [0.9, 0.1, 0.6]]) == ["2.1", "1.2", "2.3"]
-    assert smollm2.number_of("17.1") == (16, 0)
+    assert number_of("17.1") == (16, 0)
 
 
 def test_others_are_of_the_same_layers_and_none_twice(loaded):
@@ -161,7 +162,7 @@ def test_a_head_that_is_away_writes_its_mean(heads, ids):
     with heads.away(away):
         found = run(heads.model, ids)
     for head in away:
-        layer, number = smollm2.number_of(head)
+        layer, number = number_of(head)
 
         def put(_, given, layer=layer, number=number):
             outputs = given[0].clone()
@@ -180,7 +181,7 @@ def test_a_head_that_is_away_writes_its_mean(heads, ids):
 
 @pytest.mark.parametrize("into", [[], ["1.2"]], ids=["damaged", "mended"])
 @pytest.mark.parametrize("part", ["queries", "keys", "values"])
-def test_a_part_of_another_run(heads, ids, part, into, monkeypatch):
+def test_a_part_of_another_run(heads, ids, part, into):
     """What a projection returns in the one run, put in its place in the other."""
     model, layers, source = heads.model, [1, 2], [] if into else ["1.2"]
     kept, logits = {}, []
@@ -195,12 +196,11 @@ def test_a_part_of_another_run(heads, ids, part, into, monkeypatch):
     for hook in hooks:
         hook.remove()
 
-    def keeps_logits(model, ids):
+    def calls():
         logits.append(run(model, ids))
-        return {"right": len(logits)}
+        return len(logits)
 
-    monkeypatch.setattr(smollm2, "on_repeats", keeps_logits)
-    order = heads.patched(ids, layers, into, source)
+    order = heads.patched(calls, layers, into, source)
     assert order == {"queries": 2, "keys": 3, "values": 4}  # after the other run
     assert_close(logits[order[part] - 1], expected, atol=1e-4, rtol=1e-4)
     with heads.away(into):
