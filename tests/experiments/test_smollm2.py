@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -12,11 +13,15 @@ from tokenizers import ByteLevelBPETokenizer
 from torch.testing import assert_close
 
 from d2l_attention.experiments import smollm2
+from d2l_attention.real_models.ablation import Heads, mean_outputs, number_of
 from d2l_attention.real_models.published import plain
 from notebooks.publish.course import texts
 
 LAYERS, HEADS, SIZE = 3, 4, 8
-TEXT = smollm2.START + " which other heads read while the words come once more and then again"
+TEXT = (
+    smollm2.SENTENCE.format(smollm2.NAMES)
+    + " which other heads read while the words come once more and then again"
+)
 PREVIOUS, INDUCING = ["1.2"], ["2.3", "3.1"]
 KINDS = "previous-token heads", "induction heads"
 
@@ -57,7 +62,7 @@ def chosen(monkeypatch):
     rows = [[[0.1] * HEADS for _ in range(LAYERS)] for _ in range(2)]
     for table, heads in zip(rows, (PREVIOUS, INDUCING), strict=True):
         for score, head in enumerate(heads):
-            layer, number = smollm2.number_of(head)
+            layer, number = number_of(head)
             table[layer][number] = 0.9 - score / 10
     tables = dict(zip(("token before", "token after the copy"), rows, strict=True))
     monkeypatch.setattr(smollm2, "scores_of_heads", lambda model, ids: tables)
@@ -71,6 +76,16 @@ def found(folder, chosen):
 @pytest.fixture
 def ids(loaded):
     return smollm2.twice(smollm2.word_tokens(loaded[1]), 3)
+
+
+@pytest.fixture
+def heads(loaded, ids):
+    return Heads(loaded[0], plain, mean_outputs(loaded[0], plain, ids.flip(0, 1)))
+
+
+def run(model, ids):
+    with torch.no_grad():
+        return model(input_ids=ids).logits
 
 
 def test_words_are_a_space_and_three_letters_or_more():
@@ -109,7 +124,7 @@ def test_right_and_loss_by_hand():
 
 def test_heads_above_the_highest_first():
     assert smollm2.heads_above(0.5, [[0.2, 0.6, 0.5], [0.9, 0.1, 0.6]]) == ["2.1", "1.2", "2.3"]
-    assert smollm2.number_of("17.1") == (16, 0)
+    assert number_of("17.1") == (16, 0)
 
 
 def test_others_are_of_the_same_layers_and_none_twice(loaded):
@@ -118,49 +133,100 @@ def test_others_are_of_the_same_layers_and_none_twice(loaded):
         assert {drawn[0], drawn[1]} == {"2.2", "2.4"} and drawn[2] in ("3.2", "3.3", "3.4")
 
 
-def test_a_head_is_away(loaded, ids):
-    """Its rows of W_o set to zero are the same."""
-    model = loaded[0]
-    own = smollm2.on_repeats(model, ids)
-    with smollm2.without(model, plain, ["2.3", "2.1", "1.2"]), torch.no_grad():
-        logits = model(input_ids=ids).logits
-    other, _ = smollm2.load(model.config._name_or_path)
-    for head in ("2.3", "2.1", "1.2"):
-        layer, number = smollm2.number_of(head)
-        part = slice(number * SIZE, (number + 1) * SIZE)
-        other.model.layers[layer].self_attn.o_proj.weight.data[:, part] = 0
-    with torch.no_grad():
-        assert_close(logits, other(input_ids=ids).logits, atol=1e-4, rtol=1e-4)
-    assert smollm2.on_repeats(model, ids) == own
+def before_W_o(model, ids, layers):
+    """What goes into W_o of these layers, heads end to end. Shape: -> (B, n, H * d) each."""
+    kept = {}
+    projections = {layer: model.model.layers[layer].self_attn.o_proj for layer in layers}
+    hooks = [
+        W_o.register_forward_pre_hook(lambda m, given, at=layer: kept.update({at: given[0]}))
+        for layer, W_o in projections.items()
+    ]
+    run(model, ids)
+    for hook in hooks:
+        hook.remove()
+    return kept
 
 
+def test_the_mean_output_is_over_texts_and_tokens_but_the_first(heads, ids):
+    expected = before_W_o(heads.model, ids.flip(0, 1), range(LAYERS))
+    assert heads.means.keys() == expected.keys()
+    for layer, outputs in expected.items():
+        mean = outputs[:, 1:].reshape(-1, HEADS, SIZE).mean(dim=0)
+        assert_close(heads.means[layer], mean)
+
+
+def test_a_head_that_is_away_writes_its_mean(heads, ids):
+    """The same is put into W_o by hooks; the first token keeps what it had."""
+    away, hooks = ["2.3", "2.1", "1.2"], []
+    own = run(heads.model, ids)
+    with heads.away(away):
+        found = run(heads.model, ids)
+    for head in away:
+        layer, number = number_of(head)
+
+        def put(_, given, layer=layer, number=number):
+            outputs = given[0].clone()
+            outputs[:, 1:, number * SIZE : (number + 1) * SIZE] = heads.means[layer][number]
+            return outputs
+
+        W_o = heads.model.model.layers[layer].self_attn.o_proj
+        hooks.append(W_o.register_forward_pre_hook(put))
+    expected = run(heads.model, ids)
+    for hook in hooks:
+        hook.remove()
+    assert_close(found, expected, atol=1e-4, rtol=1e-4)
+    assert (found - own).abs().max() > 1e-2
+    assert torch.equal(run(heads.model, ids), own)
+
+
+@pytest.mark.parametrize("into", [[], ["1.2"]], ids=["damaged", "mended"])
 @pytest.mark.parametrize("part", ["queries", "keys", "values"])
-def test_a_part_of_the_damaged_run(loaded, ids, part, monkeypatch):
-    """What a projection returns in the damaged run, put in its place in a whole one."""
-    model, head, layers = loaded[0], "1.2", [1, 2]
+def test_a_part_of_another_run(heads, ids, part, into):
+    """What a projection returns in the one run, put in its place in the other."""
+    model, layers, source = heads.model, [1, 2], [] if into else ["1.2"]
     kept, logits = {}, []
     projections = [getattr(model.model.layers[n].self_attn, f"{part[0]}_proj") for n in layers]
     hooks = [p.register_forward_hook(lambda m, i, o: kept.update({m: o})) for p in projections]
-    with torch.no_grad(), smollm2.without(model, plain, [head]):
-        model(input_ids=ids)
-    damaged = dict(kept)
-    hooks += [p.register_forward_hook(lambda m, i, o: damaged[m]) for p in projections]
-    with torch.no_grad():
-        expected = model(input_ids=ids).logits
+    with heads.away(source):
+        run(model, ids)
+    from_there = dict(kept)
+    hooks += [p.register_forward_hook(lambda m, i, o: from_there[m]) for p in projections]
+    with heads.away(into):
+        expected = run(model, ids)
     for hook in hooks:
         hook.remove()
 
-    def keeps_logits(model, ids):
-        with torch.no_grad():
-            logits.append(model(input_ids=ids).logits)
-        return {"right": len(logits)}
+    def calls():
+        logits.append(run(model, ids))
+        return len(logits)
 
-    monkeypatch.setattr(smollm2, "on_repeats", keeps_logits)
-    order = smollm2.with_damaged(model, plain, ids, head, layers)
-    assert order == {"queries": 2, "keys": 3, "values": 4}  # after the damaged run
+    order = heads.patched(calls, layers, into, source)
+    assert order == {"queries": 2, "keys": 3, "values": 4}  # after the other run
     assert_close(logits[order[part] - 1], expected, atol=1e-4, rtol=1e-4)
-    with torch.no_grad():
-        assert (logits[order[part] - 1] - model(input_ids=ids).logits).abs().max() > 1e-2
+    with heads.away(into):
+        assert (logits[order[part] - 1] - run(model, ids)).abs().max() > 1e-3
+
+
+def test_names_by_hand(loaded):
+    """A model that always says the token after the one it reads, in the order of its numbers."""
+    tokens = {" Zindravel": [5, 6, 9], " Quistorpe": [3, 4]}
+
+    def tokenizer(text, return_tensors):
+        ends = next(name for name in tokens if text.endswith(name[1:]))
+        sentence = [1, 2] if text.startswith("Professor") else []
+        return {"input_ids": torch.tensor([sentence + tokens[ends]])}
+
+    def model(input_ids):
+        return SimpleNamespace(logits=torch.eye(12)[input_ids + 1])
+
+    tokenizer_of = type("Tokenizer", (), {"__call__": staticmethod(tokenizer)})()
+    tokenizer_of.decode = lambda ids: ids.tolist()
+    heads = SimpleNamespace(model=model, away=lambda names: nullcontext())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(smollm2, "NAMES", "Zindravel Quistorpe")
+        found = smollm2.Names(tokenizer_of).right(heads, [])
+    # After 5 it says 6, which is right, after 6 it says 7; after 3 it says 4. First: 3, 6, 7.
+    assert found == {"right": 2, "of": 3, "first": [3, 6, 7]}
 
 
 def test_all_that_is_stored_is_measured(found, folder):
@@ -169,11 +235,12 @@ def test_all_that_is_stored_is_measured(found, folder):
     assert found["the same"] and stored["the same"]
     assert found["previous-token heads"] == PREVIOUS and found["induction heads"] == INDUCING
     assert found["needed"] == [PREVIOUS[0], min(INDUCING, key=found["alone"].__getitem__)]
-    assert found["layers"] == [2, 3]
+    assert found["layers"] == [2, 3] and len(found["scores without it"]) == len(INDUCING)
     assert len(found["each"]) == 1 + LAYERS * HEADS and len(stored["each"]) == 1 + 270
     assert len(found["as many others away"]) == 1 + len(found["other words"]) == smollm2.DRAWS
     assert {head.split(".")[0] for head in found["alone"]} >= {"1", found["needed"][1][0]}
-    assert found["writes"].keys() == {"all heads", "without head 1.2", "no induction heads"}
+    assert "without head 1.2" in found["names"] and len(found["names"]) == 4
+    assert len(stored["scores without it"]) == 4
     assert json.dumps(smollm2.measure(folder)) == json.dumps(found)
 
 
@@ -218,4 +285,4 @@ def test_the_command_prints_and_writes(folder, chosen, tmp_path, monkeypatch, ca
     printed = capsys.readouterr().out
     for line in smollm2.lines(smollm2.stored()):
         assert line in printed
-    assert "keys from a run without 1.2" in printed
+    assert "damaged keys, by head 1.2" in printed
