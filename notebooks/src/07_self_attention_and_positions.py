@@ -811,8 +811,8 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: right answers against the position, 3 to 63: a row of panels for each game, a panel for
-# each encoding, three strong lines for its starts, three grey ones without encoding, and a thin line
-# at one in eight; 0 to 15 is shaded as trained. In the run shown, at three back, sinusoidal,
+# each encoding, three strong lines for its starts, three grey ones without encoding, and a thin
+# line at one in eight; 0 to 15 is shaded as trained. In the run shown, at three back, sinusoidal,
 # learned and rotary are at 99% or more up to 15. From 16 on, sinusoidal swings between 11% and 99%,
 # with peaks near 22 and 35 in all starts, and learned is near guessing. Rotary keeps 94% up to 33,
 # with a first small step at 28, is at 56% to 79% at 35, and near guessing from 48 on. ALiBi falls
