@@ -455,8 +455,8 @@ assert i_before > max(query @ (norm_2(vector) @ W_k) for vector in (e_i, e_v))
 #
 # The mark is there because head 2 of layer 1 looks at the token before, whatever the letters are.
 # What makes it look there? The rotation of chapter 7 turns queries and keys by their positions, so
-# that a score depends on the distance. Here is the mean score of each head over all pairs of
-# letters, which is that of the mean query and the mean key, for the distances 0 to 5:
+# that a score depends on the distance. Here is each head's score for the distances 0 to 5, averaged
+# over all pairs of letters. (A score is linear in query and key, so it is that of their averages.)
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 rotation = two.model.rotary_emb(letters, torch.arange(16)[None])  # of positions 0 to 15
@@ -557,10 +557,12 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Our story named one cell: the embedding of `i` in the query, the mark of head 2 in the key. This
-# share is only 2.1 of 15.3. So the story was right about the key, where head 2 brings two thirds of
-# the score, and mostly wrong about the query: more than half of these two thirds meet head 3, which
-# looks at its own token, and so writes `i` once more. And one large share belongs to no story yet:
-# what head 2 wrote into the *query* meets what head 1 wrote into the key, which brings 5.3.
+# share is only 2.1 of 15.3. (By themselves the two had 18.4. Here the norm divides by the length of
+# the whole sum, which is some six times that of the letter.) The key is as we said: the column of
+# head 2 has two thirds of the score. The query is not. Its largest share there, 5.7, comes from
+# head 3, which looks at its own token, so that it writes a second copy of `i`. And one large share
+# belongs to no story yet: what head 2 wrote into the *query* meets what head 1 wrote into the key,
+# which brings 5.3. We come back to it below.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let the room point at the cell of the story, embedding and head 2, before you show
@@ -933,9 +935,9 @@ for other in range(4):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Without the heads that look back, each model has about as many right answers as one layer. In
 # starts 2 to 4 all of this harm goes through the keys; in starts 0 and 1 there is a spare path, and
-# keys without one further head leave 20% and 17%. Our control, as many other heads silenced, leaves
-# at least 85% in four starts, but fails in start 2, with 38%: there, the damaged keys are our only
-# evidence.
+# keys without one further head leave 20% and 17%. As a control we silenced as many other heads. In
+# four starts at least 85% stays right. In start 2 only 38% does, so there the damaged keys are our
+# only evidence.
 #
 # The table is stored, made by `python -m d2l_attention.experiments.repeats --starts 5`. A head
 # looks back if its weight there is at least half of the largest.
@@ -1003,8 +1005,8 @@ plt.show()
 #
 # In the picture, 17.1 is head 1 of layer 17. Now each of the 270 heads is taken away in turn, for
 # eight of the texts (36% right with all heads). An output of 0 would be something that no later
-# layer has ever seen. So a head that is away writes its mean output over other texts: what it
-# always says, and nothing of this text.
+# layer has ever seen. So we replace a head's output by its average over other texts (**mean
+# ablation**): what it always says, and nothing of this text.
 #
 # **Predict.** With so many heads, does any single one matter much? If so, is it one that looks back
 # or one that finds the copy?
@@ -1059,8 +1061,8 @@ for words, low, high in zip(("all", needed, finds), lows, highs, strict=True):
 # ### The keys of layers 18 and 19
 #
 # Head 17.1 lies just below the induction heads. Without head 17.1, they no longer find the copy. If
-# this is because their *keys* lack its mark, then damaged keys must cost most answers, and whole
-# keys, put back into the damaged run, must bring them back:
+# this is because their *keys* lack its mark, then damaged keys in a whole run must cost most
+# answers (left), and whole keys, put back into a damaged run, must bring them back (right):
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Prints the scores without the head, and what is right with a part from the other run
@@ -1082,7 +1084,8 @@ for name, found in figures["names"].items():
     print(f"{name:30}{found['right']:3} of {found['of']}  {found['first']}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# So the same two steps that repeat random words also copy a name, token by token.
+# So the same two steps that repeat random words also copy a name, token by token. Four other heads
+# of the same layers cost only four tokens.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Read the first name aloud in each row. Its tokens are Z, ind and ravel: only the last
