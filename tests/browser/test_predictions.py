@@ -16,12 +16,12 @@ def page(site, new_page):
 def test_the_answer_waits_and_the_prediction_is_kept(page):
     gate, answer = page.locator(".gate").first, page.locator(".gate-answer").first
     assert not answer.evaluate(SEEN)
-    gate.get_by_label("Your prediction").fill("they stay as they are")
+    gate.get_by_label("Your prediction").fill("a half and a half")
     gate.get_by_label("Your prediction").press("Enter")
     assert answer.evaluate(SEEN)
-    assert "two_scores + 100" in answer.inner_text()
+    assert "two_scores / T" in answer.inner_text()
     page.reload()
-    assert gate.get_by_label("Your prediction").input_value() == "they stay as they are"
+    assert gate.get_by_label("Your prediction").input_value() == "a half and a half"
     assert answer.evaluate(SEEN)
     assert not page.locator(".gate-answer").last.evaluate(SEEN)
 
