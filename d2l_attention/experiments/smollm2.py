@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from d2l_attention.experiments.repeats import induction, looks_back
-from d2l_attention.real_models.ablation import Attention, Heads, mean_outputs, number_of
+from d2l_attention.real_models.ablation import Attention, Heads, mean_outputs, name_of, number_of
 from d2l_attention.real_models.description import describe
 from d2l_attention.real_models.library import transformers
 from d2l_attention.real_models.maps import attention_maps
@@ -176,7 +176,7 @@ def on_repeats(model: nn.Module, ids: Tensor) -> dict[str, float]:
 def names(model: nn.Module) -> list[str]:
     config = model.config
     layers, heads = config.num_hidden_layers, config.num_attention_heads
-    return [f"{layer + 1}.{head + 1}" for layer in range(layers) for head in range(heads)]
+    return [name_of(layer, head) for layer in range(layers) for head in range(heads)]
 
 
 def scores_of_heads(model: nn.Module, ids: Tensor) -> dict[str, list[list[float]]]:
@@ -192,7 +192,7 @@ def scores_of_heads(model: nn.Module, ids: Tensor) -> dict[str, list[list[float]
 def heads_above(least: float, scores: list[list[float]]) -> list[str]:
     """The heads with a score of more than ``least``, the highest first."""
     found = [
-        (score, f"{layer + 1}.{head + 1}")
+        (score, name_of(layer, head))
         for layer, row in enumerate(scores)
         for head, score in enumerate(row)
         if score > least

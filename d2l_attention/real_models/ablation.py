@@ -18,6 +18,11 @@ Attention = Callable[..., Any]
 Means = dict[int, Tensor]
 
 
+def name_of(layer: int, number: int) -> str:
+    """What texts call a head: by its layer and its number, both from 1 on, as ``"17.1"``."""
+    return f"{layer + 1}.{number + 1}"
+
+
 def number_of(head: str) -> tuple[int, int]:
     """Layer and number of a head, both from 0 on, as code counts."""
     layer, number = (int(part) - 1 for part in head.split("."))

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from d2l_attention.real_models.ablation import name_of, number_of
 from d2l_attention.real_models.description import describe
 from d2l_attention.real_models.library import transformers
 from d2l_attention.real_models.maps import attention_maps
@@ -93,8 +94,7 @@ def _maps(model: nn.Module, tokenizer: Any, sentence: str) -> Tensor:
 
 
 def _head(maps: Tensor, name: str) -> Tensor:
-    layer, head = (int(number) - 1 for number in name.split("."))
-    return maps[layer, head]
+    return maps[number_of(name)]
 
 
 def _rounded(map_: Tensor) -> list[list[float]]:
@@ -125,13 +125,9 @@ def best_heads(maps: list[Tensor], number: int = 3) -> dict[str, list[list[Any]]
     for place in of_sentences[0]:
         scores = torch.stack([each[place] for each in of_sentences]).mean(dim=0)
         weights, order = scores.flatten().topk(number)
-        names = [_name(*divmod(i, scores.shape[1])) for i in order.tolist()]
+        names = [name_of(*divmod(i, scores.shape[1])) for i in order.tolist()]
         found[place] = [[*pair] for pair in zip(names, _rounded(weights[None])[0], strict=True)]
     return found
-
-
-def _name(layer: int, head: int) -> str:
-    return f"{layer + 1}.{head + 1}"
 
 
 # ---- One's own attention, and one head taken away -------------------------------------------
@@ -190,7 +186,7 @@ def each_head_away(model: nn.Module, take_away: Callable) -> Iterator[str]:
     for layer in range(config.num_hidden_layers):
         for head in range(config.num_attention_heads):
             with use_attention(model, take_away(head), layers=[layer]):
-                yield _name(layer, head)
+                yield name_of(layer, head)
 
 
 def order_matters(model: nn.Module, tokenizer: Any, attention: Callable) -> dict[str, Any]:

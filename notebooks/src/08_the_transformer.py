@@ -654,11 +654,11 @@ schematic("Transformer", lit="encoder block, twice")
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Write the weights
 #
-# Divide the scores $q \cdot k$ by $\sqrt d$. Where `visible` is False, put the smallest number of
-# the dtype, `torch.finfo(scores.dtype).min`, which the softmax turns into weight 0. (With minus
-# infinity, a row in which everything is hidden would become NaN.) Then take the softmax over the
-# keys. `visible` is (B, 1, 1, K) for padding and (Q, K) for a causal mask, and both broadcast to
-# the scores.
+# Divide the scores $q \cdot k$ by $\sqrt d$. Where `visible` is False, put the most negative number
+# of the dtype, `torch.finfo(scores.dtype).min`, which the softmax turns into weight 0. (With minus
+# infinity, a row in which everything is hidden would become NaN. Ours sets such a row to 0, as the
+# package does.) Then take the softmax over the keys. `visible` is (B, 1, 1, K) for padding and (Q,
+# K) for a causal mask, and both broadcast to the scores.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -691,7 +691,7 @@ print(verdicts["weights"])
 def weights_of(q, k, visible):  # q (B, H, Q, d), k (B, H, K, d) -> (B, H, Q, K)
     scores = q @ k.mT / math.sqrt(q.shape[-1])
     scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
-    return scores.softmax(dim=-1)
+    return scores.softmax(dim=-1).masked_fill(~visible, 0.0)  # 0 also where all is hidden
 
 
 class PlainMultiHeadAttention(nn.Module):
@@ -833,7 +833,7 @@ with torch.no_grad():
 print(verdicts["cross-attention"])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Ours is the line with `self.attention2`:
+# Ours is the line of `forward` with `self.attention2`:
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]

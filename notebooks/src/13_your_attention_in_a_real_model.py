@@ -178,10 +178,11 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A baseline for one layer
 #
-# Has the single layer found a part of the rule? Compare it with a guesser that ignores the letters:
-# at each position it bets on one length of the half, and is right in about 24%. No single layer
-# beats this guesser. In five *starts*, each from other random parameters, one layer reaches 17 to
-# 23%, one twice as wide 17 to 24%, and two layers reach 96 to 99%.
+# Has the single layer found a part of the rule? Compare it with a guesser that ignores the letters
+# and bets at each position on one length of the half. The nine lengths have 99 letters to predict,
+# at 23 positions, and each bet is right once: in 23 of 99, or 24% with what chance adds. No single
+# layer beats this guesser. In five *starts*, each from other random parameters, one layer reaches
+# 17 to 23%, one twice as wide 17 to 24%, and two layers reach 96 to 99%.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask for the control: is it the depth, or only the number of parameters? A layer twice

@@ -21,7 +21,7 @@ from d2l_attention.variants import Indexer, LearnedQueries, MultiHeadLatentAtten
 B, H, Q, K, D, HIDDEN, S, T = 2, 3, 5, 7, 12, 17, 7, 5  # all different: no axis can be swapped
 WORDS = 19, 23  # of the source, of the target
 LENS = [None, torch.tensor([K, 0]), torch.tensor([[1, 4, 0, 7, 2], [3, 0, 7, 5, 6]])]
-OF_SOURCE = torch.tensor([S, 4])
+OF_SOURCE = [torch.tensor([S, 4]), torch.tensor([3, 0])]  # 0: nothing to read
 LATENT = 11, H, 7, 13, 4  # num_hiddens, num_heads, head_size, latent_size, rotary_size
 
 
@@ -78,7 +78,7 @@ CASES = {
     "05_PlainEncoder": case(
         lambda: Seq2SeqEncoder(WORDS[0], 11, D, 1, bidirectional=True),
         (WORDS[0], 11, D),
-        lambda: [(tokens()[0], OF_SOURCE)],
+        lambda: [(tokens()[0], OF_SOURCE[0])],
     ),
     "06_PlainMultiHeadAttention": case(
         lambda: MultiHeadAttention(6, H, 0.0),
@@ -100,12 +100,12 @@ CASES = {
     "08_PlainEncoderBlock": case(
         lambda: TransformerEncoderBlock(D, HIDDEN, H, 0.0),
         (D, HIDDEN, H, 0.0),
-        lambda: [(X(B, S, D), OF_SOURCE)],
+        lambda: [(X(B, S, D), lens) for lens in OF_SOURCE],
     ),
     "08_PlainDecoderBlock": case(
         lambda: TransformerDecoderBlock(D, HIDDEN, H, 0.0, 0),
         (D, HIDDEN, H, 0.0),
-        lambda: [(X(B, T, D), X(B, S, D), OF_SOURCE)],
+        lambda: [(X(B, T, D), X(B, S, D), lens) for lens in OF_SOURCE],
         lambda block, Y, sources, lens: block(Y, [sources, lens, [None]])[0],
     ),
     "11_PlainLatentAttention": case(

@@ -80,9 +80,10 @@ def test_built_05_dropout_acts_in_training_only(tokens):
     assert not torch.allclose(plain.train()(tokens[1], state)[0], kept)
 
 
-def test_the_08_transformer_is_the_packages(tokens):
+@pytest.mark.parametrize("lens", [LENS, torch.tensor([3, 0, 7])], ids="08_lens-{}".format)
+def test_the_transformer_is_the_packages(tokens, lens):
     plain, package = transformers()
-    assert_close(plain(*tokens, LENS), package(*tokens, LENS))
+    assert_close(plain(*tokens, lens), package(*tokens, lens))
 
 
 @pytest.mark.parametrize("chapter", ["05_", "08_", "08_with a cache"])
