@@ -107,7 +107,8 @@ def grid(
             box = round(x + j * width, 3), round(y + i * height, 3), width, height, one
             fits = (width - MARGINS.get(KINDS[one][0], 0.1)) / (0.62 * max(1, longest))
             if KINDS[one][0] == "diamond":  # what is wide is low
-                fits = 1 / (0.62 * max(1, longest) / width + 0.75 / height)
+                inside = width - 2 * GAP, height - 2 * GAP
+                fits = 0.95 / (0.62 * max(1, longest) / inside[0] + 0.75 / inside[1])
             size = LETTERS if one == "label" else round(min(LETTERS, 0.6 * height, fits), 3)
             cells.append(Cell(texts[i][j], *box, size, place if each else None, origin, level))
     return cells

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from d2l_attention.views.player import outlines
+from d2l_attention.views.player import grid, outlines
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = sorted((ROOT / "notebooks" / "src").glob("[0-9]*.py"))
@@ -46,3 +46,16 @@ def test_the_rules_find_the_old_forms(old):
 def test_a_value_is_a_diamond():
     (corners,) = outlines("value", 2, 1)
     assert len(corners) == 4 and {x for x, _ in corners if x not in (0.04, 1.96)} == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "width"), [("7", 0.8), ("14", 0.8), ("new", 1.2), ("−10.25", 1.4)]
+)
+def test_letters_stay_inside_a_diamond(text, width):
+    """Half of their width and of their height, as shares of the diamond's halves, are at most 1."""
+    height = 0.8
+    (cell,) = grid(text, 0, 0, "value", width=width, height=height)
+    (corners,) = outlines("value", width, height)
+    (xs, ys) = zip(*corners, strict=True)
+    wide, high = 0.62 * len(text) * cell.size, 0.72 * cell.size  # DejaVu Sans
+    assert wide / (max(xs) - min(xs)) + high / (max(ys) - min(ys)) < 1
